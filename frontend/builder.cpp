@@ -1,0 +1,385 @@
+#include "frontend/builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontend/builder_impl.hpp"
+#include "ir/text.hpp"
+
+namespace braid {
+namespace {
+
+[[noreturn]] void throw_misuse(std::string message, const Where& where) {
+  Diagnostic d;
+  d.code = "E0305";
+  d.message = std::move(message);
+  d.place = where.place;
+  throw Error(std::move(d));
+}
+
+}  // namespace
+
+void Graph::Impl::fail(std::string code, std::string message, const Where& where,
+                       std::vector<std::string> details, std::string suggestion) {
+  Diagnostic d;
+  d.code = std::move(code);
+  d.message = std::move(message);
+  d.place = where.place;
+  d.details = std::move(details);
+  d.suggestion = std::move(suggestion);
+  if (!collect) throw Error(std::move(d));
+  diagnostics.push_back(std::move(d));
+}
+
+std::string Graph::Impl::scoped(std::string_view name) const {
+  return scope.empty() ? std::string(name) : fmt::format("{}/{}", scope, name);
+}
+
+ir::Loc Graph::Impl::loc(const Where& where) {
+  const Place& p = where.place;
+  if (!p.known()) return {};
+  return {ir.strings.intern(p.file), p.line, p.column, p.end_column};
+}
+
+std::string Graph::Impl::describe(ir::ValueId v) const {
+  const ir::Op& op = ir.def(v);
+  const Place place = ir.place(op.loc);
+  std::string kind(ir::info(op.kind).name);
+  if (const auto* m = std::get_if<ir::MapAttr>(&op.attrs)) kind = info(m->fn).name;
+  if (const auto* a = std::get_if<ir::ViewAttr>(&op.attrs)) kind = ir::name_of(a->kind);
+  std::string s = fmt::format("'{}'  {}  from {}", ir.strings[op.name], str(ir.type(v)), kind);
+  if (place.known()) s += fmt::format(" at {}:{}:{}", place.file, place.line, place.column);
+  return s;
+}
+
+ir::ValueId Graph::Impl::emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
+                              std::optional<TensorType> type, const Where& where,
+                              std::string_view name) {
+  for (ir::ValueId v : operands) {
+    if (!v.valid()) return {};
+  }
+  std::vector<std::string> details;
+  const ir::Graph::Added added = ir.try_add({kind, std::move(attrs), operands, std::move(type),
+                                             ir.strings.intern(scoped(name)), loc(where)});
+  if (!added.error.empty()) {
+    for (ir::ValueId v : operands) details.push_back(describe(v));
+    fail("E0301", added.error, where, std::move(details));
+    return {};
+  }
+  return added.value;
+}
+
+ir::ValueId Graph::Impl::view(ir::ViewAttr attr, ir::ValueId x, std::optional<TensorType> type,
+                              const Where& where) {
+  return emit(ir::OpKind::view, attr, {x}, std::move(type), where, ir::name_of(attr.kind));
+}
+
+ir::ValueId Graph::Impl::reshape(ir::ValueId x, Shape shape, const Where& where) {
+  if (!x.valid()) return {};
+  const TensorType& t = ir.type(x);
+  if (t.shape == shape) return x;
+  return view({ir::ViewKind::reshape, {}, {}}, x, TensorType{t.dtype, shape}, where);
+}
+
+ir::ValueId Graph::Impl::broadcast(ir::ValueId x, Shape shape, std::span<const int64_t> axes,
+                                   const Where& where) {
+  if (!x.valid()) return {};
+  ir::ViewAttr attr{ir::ViewKind::broadcast, {}, {}};
+  std::copy(axes.begin(), axes.end(), attr.a.begin());
+  return view(attr, x, TensorType{ir.type(x).dtype, shape}, where);
+}
+
+ir::ValueId Graph::Impl::broadcast_last(ir::ValueId x, Shape shape, const Where& where) {
+  if (!x.valid() || ir.type(x).shape == shape) return x;
+  const int rank = ir.type(x).shape.rank();
+  std::vector<int64_t> axes;
+  for (int i = 0; i < rank; ++i) axes.push_back(shape.rank() - rank + i);
+  return broadcast(x, shape, axes, where);
+}
+
+std::optional<Shape> Graph::Impl::broadcast_shape(std::span<const ir::ValueId> operands,
+                                                  std::string_view op, const Where& where) {
+  int rank = 0;
+  for (ir::ValueId v : operands) rank = std::max(rank, ir.type(v).shape.rank());
+  Shape shape;
+  for (int i = 0; i < rank; ++i) {
+    Dim extent(1);
+    for (ir::ValueId v : operands) {
+      const Shape& s = ir.type(v).shape;
+      const int axis = i - (rank - s.rank());
+      if (axis < 0 || s[axis] == Dim(1) || s[axis] == extent) continue;
+      if (extent == Dim(1)) {
+        extent = s[axis];
+        continue;
+      }
+      std::vector<std::string> details;
+      for (ir::ValueId o : operands) details.push_back(describe(o));
+      details.push_back(fmt::format("axis {} from the end: {} against {}", rank - i,
+                                    ir.dims.str(extent), ir.dims.str(s[axis])));
+      fail("E0301", fmt::format("{}: the shapes do not broadcast", op), where, std::move(details));
+      return std::nullopt;
+    }
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+std::optional<Shape> Graph::Impl::shape_of(const std::vector<DimArg>& args, const Where& where) {
+  if (args.size() > static_cast<size_t>(kMaxRank)) {
+    fail("E0301", fmt::format("a shape has at most {} axes, not {}", kMaxRank, args.size()), where);
+    return std::nullopt;
+  }
+  Shape shape;
+  for (const DimArg& a : args) {
+    if (a.text.empty() && a.value < 0) {
+      fail("E0301", fmt::format("an extent cannot be {}", a.value), where);
+      return std::nullopt;
+    }
+    const std::optional<Dim> d = a.text.empty() ? Dim(a.value) : ir.dims.parse(a.text);
+    if (!d) {
+      fail("E0401",
+           fmt::format("'{}' is no extent: integers, names, + - * and parentheses", a.text), where);
+      return std::nullopt;
+    }
+    shape.push_back(*d);
+  }
+  return shape;
+}
+
+std::optional<TensorType> Graph::Impl::type_of(const TypeArg& t, const Where& where) {
+  const std::optional<Shape> shape = shape_of(t.shape, where);
+  if (!shape) return std::nullopt;
+  return TensorType{t.dtype, *shape};
+}
+
+std::optional<int> Graph::Impl::axis_of(int axis, int rank, std::string_view op,
+                                        const Where& where) {
+  if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
+  fail("E0302",
+       rank == 0 ? fmt::format("{}: a scalar has no axis {}", op, axis)
+                 : fmt::format("{}: axis {} is not in {} .. {}", op, axis, -rank, rank - 1),
+       where);
+  return std::nullopt;
+}
+
+ir::ValueId Graph::Impl::number(double x, DType dtype, Shape shape, const Where& where) {
+  if (!is_float(dtype) && (dtype == DType::b1 ? x != 0 && x != 1 : x != std::trunc(x))) {
+    fail("E0301", fmt::format("the number {} cannot be {}", x, name_of(dtype)), where);
+    return {};
+  }
+  const ir::StrId name = ir.strings.intern(scoped("constant"));
+  const ir::ValueId scalar = ir.splat({dtype, {}}, x, name, loc(where));
+  return broadcast_last(scalar, shape, where);
+}
+
+Graph& graph_of(std::span<const In> operands) {
+  Graph* graph = nullptr;
+  for (const In& in : operands) {
+    const Tensor* t = std::get_if<Tensor>(&in.value);
+    if (!t) continue;
+    if (!t->valid()) throw_misuse("an operand is a Tensor that no graph made", in.where);
+    if (!graph) graph = &t->graph();
+    if (graph != &t->graph()) throw_misuse("the operands belong to different graphs", in.where);
+  }
+  if (!graph) {
+    throw_misuse("at least one operand must be a tensor",
+                 operands.empty() ? Where() : operands[0].where);
+  }
+  return *graph;
+}
+
+TensorType Tensor::type() const {
+  if (graph_ == nullptr || graph_->poisoned(*this)) return {};
+  return graph_->ir_graph().type(ir::ValueId{id_});
+}
+
+Tensor Tensor::named(std::string_view name) const {
+  if (graph_ && !graph_->poisoned(*this)) {
+    Graph::Impl& g = graph_->impl();
+    ir::Op& op = g.ir.op(g.ir.value(ir::ValueId{id_}).def);
+    // Inputs and params are bound by their names.
+    if (op.kind != ir::OpKind::input && op.kind != ir::OpKind::param) {
+      op.name = g.ir.strings.intern(g.scoped(name));
+    }
+  }
+  return *this;
+}
+
+Scope::~Scope() {
+  std::string& scope = graph_->impl().scope;
+  scope.resize(length_);
+}
+
+Graph::Graph(std::string name) : impl_(std::make_unique<Impl>(std::move(name))) {}
+Graph::~Graph() = default;
+
+Tensor Graph::wrap(ir::ValueId v) { return Tensor(this, v.index); }
+
+ir::ValueId Graph::unwrap(const In& in) {
+  const Tensor& t = std::get<Tensor>(in.value);
+  if (poisoned(t)) return {};
+  const auto it = impl_->params.find(t.id_);
+  if (it == impl_->params.end()) return ir::ValueId{t.id_};
+  Impl::Param& p = it->second;
+  if (!p.read.valid()) {
+    const ir::Op& op = impl_->ir.def(ir::ValueId{t.id_});
+    p.read = impl_->ir.add({ir::OpKind::read, {}, {p.version}, {}, op.name, op.loc});
+  }
+  return p.read;
+}
+
+bool Graph::poisoned(Tensor t) const { return t.id_ == UINT32_MAX; }
+void Graph::collect_errors(bool on) { impl_->collect = on; }
+std::vector<Diagnostic>& Graph::diagnostics() { return impl_->diagnostics; }
+const ir::Graph& Graph::ir_graph() const { return impl_->ir; }
+
+const ir::Graph& Graph::ir() const {
+  if (!impl_->diagnostics.empty()) throw Error(impl_->diagnostics);
+  return impl_->ir;
+}
+
+Tensor Graph::input(std::string_view name, TypeArg type, Where w) {
+  const std::string full = impl_->scoped(name);
+  if (name.empty()) {
+    impl_->fail("E0201", "an input needs a name", w);
+    return wrap({});
+  }
+  if (!impl_->input_names.insert(full).second) {
+    impl_->fail("E0201", fmt::format("there is an input '{}' already", full), w);
+    return wrap({});
+  }
+  const std::optional<TensorType> t = impl_->type_of(type, w);
+  return wrap(t ? impl_->emit(ir::OpKind::input, {}, {}, t, w, name) : ir::ValueId{});
+}
+
+Tensor Graph::param(std::string_view name, TypeArg type, ParamOpts o, Where w) {
+  const std::string full = impl_->scoped(name);
+  if (name.empty()) {
+    impl_->fail("E0201", "a param needs a name", w);
+    return wrap({});
+  }
+  if (!impl_->param_names.insert(full).second) {
+    impl_->fail("E0201", fmt::format("there is a param '{}' already", full), w);
+    return wrap({});
+  }
+  const std::optional<TensorType> t = impl_->type_of(type, w);
+  if (!t) return wrap({});
+  const ir::ValueId v =
+      impl_->emit(ir::OpKind::param, ir::ParamAttr{o.init, o.scale}, {}, t, w, name);
+  if (v.valid()) impl_->params[v.index] = {v, {}};
+  return wrap(v);
+}
+
+Tensor Graph::constant(const HostTensor& value, Where w) {
+  const uint32_t literal = impl_->ir.add_literal({value.type, false, value.bytes});
+  return wrap(
+      impl_->emit(ir::OpKind::constant, ir::ConstAttr{literal}, {}, value.type, w, "constant"));
+}
+
+Tensor Graph::full(TypeArg type, double value, Where w) {
+  const std::optional<TensorType> t = impl_->type_of(type, w);
+  return wrap(t ? impl_->number(value, t->dtype, t->shape, w) : ir::ValueId{});
+}
+
+Tensor Graph::iota(TypeArg type, int axis, Where w) {
+  const std::optional<TensorType> t = impl_->type_of(type, w);
+  if (!t) return wrap({});
+  const std::optional<int> a = impl_->axis_of(axis, t->shape.rank(), "iota", w);
+  return wrap(a ? impl_->emit(ir::OpKind::iota, ir::AxisAttr{*a}, {}, t, w, "iota")
+                : ir::ValueId{});
+}
+
+namespace {
+
+/// The record of a tensor that is a param itself; an error for any other.
+Graph::Impl::Param* param_record(Graph& g, Tensor t, ir::ValueId id, std::string_view op,
+                                 const Where& w) {
+  if (g.poisoned(t)) return nullptr;
+  const auto it = g.impl().params.find(id.index);
+  if (it != g.impl().params.end()) return &it->second;
+  g.impl().fail("E0304", fmt::format("{}: the target is no param", op), w, {g.impl().describe(id)});
+  return nullptr;
+}
+
+}  // namespace
+
+void Graph::assign(Tensor param, In value) {
+  Impl::Param* p = param_record(*this, param, ir::ValueId{param.id_}, "assign", value.where);
+  if (!p) return;
+  ir::ValueId v;
+  if (const double* number = std::get_if<double>(&value.value)) {
+    v = impl_->number(*number, param.dtype(), param.type().shape, value.where);
+  } else {
+    graph_of(std::array{value, In(param, value.where)});
+    v = unwrap(value);
+  }
+  const ir::ValueId next =
+      impl_->emit(ir::OpKind::assign, {}, {p->version, v}, {}, value.where, "assign");
+  if (next.valid()) *p = {next, {}};
+}
+
+void Graph::update(Tensor param, In value, std::vector<In> starts) {
+  Impl::Param* p = param_record(*this, param, ir::ValueId{param.id_}, "update", value.where);
+  if (!p) return;
+  starts.insert(starts.begin(), value);
+  graph_of(starts);
+  std::vector<ir::ValueId> operands{p->version};
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (const double* number = std::get_if<double>(&starts[i].value)) {
+      operands.push_back(
+          impl_->number(*number, i == 0 ? param.dtype() : DType::i64, {}, value.where));
+    } else {
+      operands.push_back(unwrap(starts[i]));
+    }
+  }
+  const ir::ValueId next =
+      impl_->emit(ir::OpKind::update, {}, std::move(operands), {}, value.where, "update");
+  if (next.valid()) *p = {next, {}};
+}
+
+Tensor Graph::read(Tensor param, Where w) {
+  if (!param_record(*this, param, ir::ValueId{param.id_}, "read", w)) return wrap({});
+  return wrap(unwrap(In(param, std::move(w))));
+}
+
+void Graph::output(std::string_view name, In value) {
+  const std::string full = impl_->scoped(name);
+  if (name.empty() || !impl_->output_names.insert(full).second) {
+    impl_->fail("E0201",
+                name.empty() ? std::string("an output needs a name")
+                             : fmt::format("there is an output '{}' already", full),
+                value.where);
+    return;
+  }
+  if (std::holds_alternative<double>(value.value)) {
+    impl_->fail("E0301", fmt::format("output '{}' is a number, not a tensor", full), value.where);
+    return;
+  }
+  graph_of(std::array{value});
+  const ir::ValueId v = unwrap(value);
+  if (v.valid()) impl_->ir.outputs.push_back({full, v, impl_->loc(value.where)});
+}
+
+Scope Graph::scope(std::string_view name) {
+  const size_t length = impl_->scope.size();
+  impl_->scope = impl_->scoped(name);
+  return Scope(this, length);
+}
+
+void Graph::repeat(std::string_view prefix, int64_t count) {
+  impl_->ir.repeats.push_back({impl_->scoped(prefix), count});
+}
+
+void Graph::dim(std::string_view name, std::optional<int64_t> default_value,
+                std::optional<int64_t> max, Where w) {
+  if ((default_value && *default_value < 0) || (max && *max < 0) ||
+      (default_value && max && *default_value > *max)) {
+    impl_->fail("E0402", fmt::format("dim '{}': 0 <= default <= max must hold", name), w);
+    return;
+  }
+  impl_->ir.dims.symbol(name, default_value, max);
+}
+
+}  // namespace braid

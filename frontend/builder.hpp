@@ -1,0 +1,253 @@
+// The C++ builder. Tensors are 16-byte handles; every op remembers the source line that made it.
+//
+//   braid::Graph g{"mlp"};
+//   auto x = g.input("x", {braid::f32, {128, 256}});
+//   auto h = relu(linear(g, "l1", x, 256));
+//   g.output("y", linear(g, "l2", h, 16));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/diagnostic.hpp"
+#include "ir/graph.hpp"
+#include "ir/tensor.hpp"
+
+namespace braid {
+
+using enum DType;  // braid::f32
+class Graph;
+
+/// A place for an op: where the C++ call stands, or where the TOML node does.
+struct Where {
+  Place place;
+  Where() = default;
+  Where(std::source_location l)  // NOLINT: implicit
+      : place{l.file_name(), l.line(), l.column(), 0} {}
+  explicit Where(Place p) : place(std::move(p)) {}
+};
+using Loc = std::source_location;
+
+/// A dim as the user writes it: 768, "B" or "4*D".
+struct DimArg {
+  DimArg(int64_t v) : value(v) {}                          // NOLINT: implicit
+  DimArg(int v) : value(v) {}                              // NOLINT: implicit
+  DimArg(std::string_view s) : value(0), text(s) {}        // NOLINT: implicit
+  DimArg(const char* s) : value(0), text(s) {}             // NOLINT: implicit
+  DimArg(std::string s) : value(0), text(std::move(s)) {}  // NOLINT: implicit
+  int64_t value;
+  std::string text;
+};
+struct TypeArg {
+  DType dtype;
+  std::vector<DimArg> shape;
+};
+
+/// A value of a graph. Trivially copyable; valid as long as its Graph. A param's tensor stands for
+/// the version current where it is used.
+class Tensor {
+ public:
+  Tensor() = default;
+  TensorType type() const;
+  DType dtype() const { return type().dtype; }
+  int rank() const { return type().shape.rank(); }
+  /// Gives the op that made this value a name in the current scope.
+  Tensor named(std::string_view name) const;
+  Graph& graph() const { return *graph_; }
+  bool valid() const { return graph_ != nullptr; }
+
+ private:
+  friend class Graph;
+  Tensor(Graph* g, uint32_t id) : graph_(g), id_(id) {}
+  Graph* graph_ = nullptr;
+  uint32_t id_ = UINT32_MAX;
+};
+static_assert(sizeof(Tensor) == 16);
+
+/// An operand: a tensor or a number (which takes the other operand's dtype). Captures the place of
+/// the call, also for a + b.
+struct In {
+  std::variant<Tensor, double> value;
+  Where where;
+  In(Tensor t, Loc l = Loc::current()) : value(t), where(l) {}  // NOLINT: implicit
+  In(double d, Loc l = Loc::current()) : value(d), where(l) {}  // NOLINT: implicit
+  In(Tensor t, Where w) : value(t), where(std::move(w)) {}
+  In(double d, Where w) : value(d), where(std::move(w)) {}
+};
+
+Tensor operator+(In a, In b);
+Tensor operator-(In a, In b);
+Tensor operator*(In a, In b);
+Tensor operator/(In a, In b);
+Tensor operator-(In a);
+
+/// Any function of the scalar table on operands that broadcast as in NumPy; equal dtypes.
+Tensor apply(Fn fn, std::vector<In> operands);
+inline Tensor neg(In a) { return apply(Fn::neg, {a}); }
+inline Tensor abs(In a) { return apply(Fn::abs, {a}); }
+inline Tensor exp(In a) { return apply(Fn::exp, {a}); }
+inline Tensor log(In a) { return apply(Fn::log, {a}); }
+inline Tensor sqrt(In a) { return apply(Fn::sqrt, {a}); }
+inline Tensor rsqrt(In a) { return apply(Fn::rsqrt, {a}); }
+inline Tensor reciprocal(In a) { return apply(Fn::reciprocal, {a}); }
+inline Tensor tanh(In a) { return apply(Fn::tanh, {a}); }
+inline Tensor sigmoid(In a) { return apply(Fn::sigmoid, {a}); }
+inline Tensor relu(In a) { return apply(Fn::relu, {a}); }
+inline Tensor gelu(In a) { return apply(Fn::gelu, {a}); }  // by erf
+inline Tensor gelu_tanh(In a) { return apply(Fn::gelu_tanh, {a}); }
+inline Tensor silu(In a) { return apply(Fn::silu, {a}); }
+inline Tensor erf(In a) { return apply(Fn::erf, {a}); }
+inline Tensor sin(In a) { return apply(Fn::sin, {a}); }
+inline Tensor cos(In a) { return apply(Fn::cos, {a}); }
+inline Tensor floor(In a) { return apply(Fn::floor, {a}); }
+inline Tensor ceil(In a) { return apply(Fn::ceil, {a}); }
+inline Tensor round(In a) { return apply(Fn::round, {a}); }  // half to even
+inline Tensor sign(In a) { return apply(Fn::sign, {a}); }
+inline Tensor logical_not(In a) { return apply(Fn::not_, {a}); }
+inline Tensor pow(In a, In b) { return apply(Fn::pow, {a, b}); }
+inline Tensor minimum(In a, In b) { return apply(Fn::min, {a, b}); }
+inline Tensor maximum(In a, In b) { return apply(Fn::max, {a, b}); }
+inline Tensor mod(In a, In b) { return apply(Fn::mod, {a, b}); }  // sign of the divisor
+inline Tensor equal(In a, In b) { return apply(Fn::eq, {a, b}); }
+inline Tensor not_equal(In a, In b) { return apply(Fn::ne, {a, b}); }
+inline Tensor less(In a, In b) { return apply(Fn::lt, {a, b}); }
+inline Tensor less_equal(In a, In b) { return apply(Fn::le, {a, b}); }
+inline Tensor greater(In a, In b) { return apply(Fn::gt, {a, b}); }
+inline Tensor greater_equal(In a, In b) { return apply(Fn::ge, {a, b}); }
+inline Tensor logical_and(In a, In b) { return apply(Fn::and_, {a, b}); }
+inline Tensor logical_or(In a, In b) { return apply(Fn::or_, {a, b}); }
+inline Tensor logical_xor(In a, In b) { return apply(Fn::xor_, {a, b}); }
+inline Tensor select(In pred, In a, In b) { return apply(Fn::select, {pred, a, b}); }
+inline Tensor clamp(In x, In low, In high) { return apply(Fn::clamp, {x, low, high}); }
+Tensor cast(In x, DType to);
+
+struct ReduceOpts {
+  std::vector<int> axes{-1};  // negative from the end; empty: all
+  bool keep = false;          // keep reduced axes with extent 1
+};
+/// f16 and bf16 accumulate in f32.
+Tensor sum(In x, ReduceOpts o = {});
+Tensor mean(In x, ReduceOpts o = {});
+Tensor max(In x, ReduceOpts o = {});
+Tensor min(In x, ReduceOpts o = {});
+Tensor prod(In x, ReduceOpts o = {});
+Tensor any(In x, ReduceOpts o = {});  // b1
+Tensor all(In x, ReduceOpts o = {});  // b1
+/// sum, max, ... by combiner.
+Tensor reduce(Fn combiner, In x, ReduceOpts o = {});
+
+struct MatmulOpts {
+  bool ta = false, tb = false;  // take the operand's last two axes transposed
+  std::optional<DType> out{};
+};
+/// [.., M, K] x [.., K, N] -> [.., M, N]; leading axes broadcast as in NumPy; f32 accumulation.
+Tensor matmul(In a, In b, MatmulOpts o = {});
+
+Tensor reshape(In x, std::vector<DimArg> shape);  // one extent may be -1
+Tensor transpose(In x, std::vector<int> perm);    // result axis i is x's axis perm[i]
+Tensor broadcast_to(In x, std::vector<DimArg> shape);
+struct SliceOpts {
+  int axis = 0;
+  int64_t start = 0;              // negative from the end
+  std::optional<int64_t> stop{};  // exclusive; default: the end
+  int64_t step = 1;
+};
+Tensor slice(In x, SliceOpts o);
+Tensor concat(std::vector<In> xs, int axis = 0);
+/// x.shape[:axis] + indices.shape + x.shape[axis+1:]; indices i32 or i64, clamped to the range.
+Tensor gather(In x, In indices, int axis = 0);
+
+/// softmax, layer_norm and attention are built from the ops above; see composites.cpp.
+Tensor softmax(In x, int axis = -1);
+/// Over the last axis; gamma and beta have its extent. f16 and bf16 compute in f32.
+Tensor layer_norm(In x, In gamma, In beta, double eps = 1e-5);
+struct AttentionOpts {
+  int heads = 1;
+  bool causal = false;
+  std::optional<double> scale{};  // default 1/sqrt(head size)
+};
+/// q [.., T, D], k and v [.., S, D]; heads split D. Result [.., T, D].
+Tensor attention(In q, In k, In v, AttentionOpts o = {});
+/// x @ w (+ b) with params "NAME/w" [in, out] and "NAME/b" [out].
+Tensor linear(Graph& g, std::string_view name, In x, int64_t out, bool bias = true);
+
+struct ParamOpts {
+  ir::Init init = ir::Init::normal;
+  double scale = 0.05;
+};
+
+/// Leaves the scope when it dies.
+class Scope {
+ public:
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  friend class Graph;
+  Scope(Graph* g, size_t length) : graph_(g), length_(length) {}
+  Graph* graph_;
+  size_t length_;  // of the path outside
+};
+
+class Graph {
+ public:
+  explicit Graph(std::string name = "graph");
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  /// Bound per launch.
+  Tensor input(std::string_view name, TypeArg type, Where w = Loc::current());
+  /// Loaded once into the Store under its scoped name; may be assigned.
+  Tensor param(std::string_view name, TypeArg type, ParamOpts o = {}, Where w = Loc::current());
+  Tensor constant(const HostTensor& value, Where w = Loc::current());
+  Tensor full(TypeArg type, double value, Where w = Loc::current());
+  Tensor iota(TypeArg type, int axis, Where w = Loc::current());
+  /// The param's next version: later uses of its tensor see it, earlier ones do not.
+  void assign(Tensor param, In value);
+  /// Writes `value` into the box of the param that begins at `starts` (i32 or i64 scalars, one per
+  /// axis, clamped so that the box fits).
+  void update(Tensor param, In value, std::vector<In> starts);
+  /// The current version's value as a tensor that later assigns do not change.
+  Tensor read(Tensor param, Where w = Loc::current());
+  void output(std::string_view name, In value);
+
+  /// Names made while the result lives are "NAME/..." below the current scope.
+  [[nodiscard]] Scope scope(std::string_view name);
+  /// Notes that scopes prefix0 .. prefix(count-1) are copies of one block, for folded dumps.
+  void repeat(std::string_view prefix, int64_t count);
+  /// Declares a symbol's default and bound.
+  void dim(std::string_view name, std::optional<int64_t> default_value,
+           std::optional<int64_t> max = {}, Where w = Loc::current());
+
+  /// In collect mode a bad op is recorded and yields a poison tensor, whose uses stay silent;
+  /// otherwise it throws Error at once.
+  void collect_errors(bool on);
+  std::vector<Diagnostic>& diagnostics();
+  bool poisoned(Tensor t) const;
+
+  /// The graph so far. Throws Error if errors were collected.
+  const ir::Graph& ir() const;
+  /// The graph so far, errors or not.
+  const ir::Graph& ir_graph() const;
+
+  struct Impl;
+  Impl& impl() const { return *impl_; }
+  /// For code that builds ops by kind, such as composites and readers.
+  Tensor wrap(ir::ValueId v);
+  ir::ValueId unwrap(const In& in);
+
+ private:
+  friend class Scope;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace braid

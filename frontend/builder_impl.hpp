@@ -1,0 +1,65 @@
+// Inside the builder: how ops, names and errors are made.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/builder.hpp"
+
+namespace braid {
+
+struct Graph::Impl {
+  explicit Impl(std::string name) : ir(std::move(name)) {}
+
+  ir::Graph ir;
+  std::string scope;  // "block3/mlp", empty at the root
+  bool collect = false;
+  std::vector<Diagnostic> diagnostics;
+  std::set<std::string, std::less<>> input_names, param_names, output_names;
+
+  struct Param {
+    ir::ValueId version;  // the newest
+    ir::ValueId read;     // of the newest version, once somebody used it
+  };
+  std::unordered_map<uint32_t, Param> params;  // by the param op's result
+
+  /// Records (collect mode) or throws; the caller returns poison.
+  void fail(std::string code, std::string message, const Where& where,
+            std::vector<std::string> details = {}, std::string suggestion = {});
+  std::string scoped(std::string_view name) const;
+  ir::Loc loc(const Where& where);
+  std::string str(const TensorType& t) const { return to_string(t, &ir.dims); }
+  /// "'l1/w' f32[256,256] from param at mlp.toml:7:1".
+  std::string describe(ir::ValueId v) const;
+
+  /// Adds an op named SCOPE/name. Invalid if it was refused or an operand is poison.
+  ir::ValueId emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
+                   std::optional<TensorType> type, const Where& where, std::string_view name);
+  ir::ValueId view(ir::ViewAttr attr, ir::ValueId x, std::optional<TensorType> type,
+                   const Where& where);
+  ir::ValueId reshape(ir::ValueId x, Shape shape, const Where& where);
+  /// Axis i of x becomes axis axes[i] of the result.
+  ir::ValueId broadcast(ir::ValueId x, Shape shape, std::span<const int64_t> axes,
+                        const Where& where);
+  /// As NumPy does: axes align at the end. x itself if the shape is the same.
+  ir::ValueId broadcast_last(ir::ValueId x, Shape shape, const Where& where);
+  /// The common shape, or nothing after an error that shows all operands.
+  std::optional<Shape> broadcast_shape(std::span<const ir::ValueId> operands, std::string_view op,
+                                       const Where& where);
+  /// Nothing after an error.
+  std::optional<Shape> shape_of(const std::vector<DimArg>& dims, const Where& where);
+  std::optional<TensorType> type_of(const TypeArg& t, const Where& where);
+  /// 0 .. rank-1, or nothing after an error.
+  std::optional<int> axis_of(int axis, int rank, std::string_view op, const Where& where);
+  ir::ValueId number(double x, DType dtype, Shape shape, const Where& where);
+};
+
+/// The first tensor among the operands decides the graph; throws Error if there is none.
+Graph& graph_of(std::span<const In> operands);
+
+}  // namespace braid

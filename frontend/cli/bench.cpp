@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "frontend/cli/cli.hpp"
+#include "runtime/measure.hpp"
+
+namespace braid::cli {
+namespace {
+
+/// Puts the params that a program writes back when it dies.
+class KeepState {
+ public:
+  KeepState(const Program& p, Store store) : store_(std::move(store)) {
+    for (const ParamBinding& b : p.params) {
+      if (b.written) saved_.emplace_back(b.name, store_.get(b.name));
+    }
+  }
+  void restore() {
+    for (const auto& [name, value] : saved_) store_.set(name, value);
+  }
+
+ private:
+  Store store_;
+  std::vector<std::pair<std::string, HostTensor>> saved_;
+};
+
+}  // namespace
+
+int bench_command(const BenchArgs& a, const GlobalArgs& g) {
+  const Device device = Device::open(a.device);
+  if (device.simulated()) {
+    throw NoDevice("bench measures a GPU, and the simulator's times mean nothing");
+  }
+  Program program = load_program(a.plan, g, device.target().arch);
+  compile_kernels(program, g);
+  Store store(device);
+  store.declare(program, a.seed);
+  Executable executable(std::move(program), store);
+  const Program& p = executable.program();
+  for (const auto& [name, value] : make_inputs(p, {}, a.seed)) executable.write(name, value);
+
+  KeepState state(p, store);
+  const runtime::Timing graph = runtime::measure(executable, LaunchMode::graph, a.seconds);
+  const runtime::Timing stream = runtime::measure(executable, LaunchMode::stream, a.seconds);
+  state.restore();
+
+  size_t kernels = 0;
+  for (const Body& b : p.bodies) kernels += b.nodes.size();
+  if (a.json) {
+    const auto timing = [](const runtime::Timing& t) {
+      return nlohmann::ordered_json{
+          {"step_us", t.step_us}, {"latency_us", t.latency_us}, {"launch_us", t.launch_us}};
+    };
+    const nlohmann::ordered_json j{{"schema", "braid.bench/1"}, {"name", p.name},
+                                   {"device", device.name()},   {"kernels", kernels},
+                                   {"graph", timing(graph)},    {"stream", timing(stream)}};
+    print_out(j.dump(2) + "\n");
+    return kOk;
+  }
+  std::string out = fmt::format("{} on {}: {} kernels, medians in us\n", p.name, device.name(), kernels);
+  out += fmt::format("{:<8} {:>10} {:>14} {:>12}\n", "", "step", "launch+sync", "CPU launch");
+  const auto row = [&](std::string_view name, const runtime::Timing& t) {
+    out += fmt::format("{:<8} {:>10.2f} {:>14.2f} {:>12.2f}\n", name, t.step_us, t.latency_us,
+                       t.launch_us);
+  };
+  row("graph", graph);
+  row("stream", stream);
+  print_out(out);
+  return kOk;
+}
+
+}  // namespace braid::cli

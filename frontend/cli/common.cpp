@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "frontend/cli/cli.hpp"
+#include "frontend/npy.hpp"
+#include "frontend/toml.hpp"
+#include "ir/text.hpp"
+#include "passes/check.hpp"
+#include "runtime/nvrtc.hpp"
+
+namespace braid::cli {
+namespace {
+
+bool ends_with(std::string_view s, std::string_view end) {
+  return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
+}
+
+[[noreturn]] void fail(std::string code, std::string message) {
+  Diagnostic d;
+  d.code = std::move(code);
+  d.message = std::move(message);
+  throw Error(std::move(d));
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  if (path == "-") {
+    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  }
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.is_open() || in.bad()) {
+    fail("E0701", fmt::format("cannot read {}: {}", path, std::strerror(errno ? errno : EISDIR)));
+  }
+  return text;
+}
+
+void write_file(const std::string& path, const void* data, size_t bytes) {
+  const std::string temp = fmt::format("{}.{}.tmp", path, ::getpid());
+  std::FILE* f = std::fopen(temp.c_str(), "wb");
+  bool good = f != nullptr;
+  if (good) {
+    good = std::fwrite(data, 1, bytes, f) == bytes;
+    good = std::fclose(f) == 0 && good;
+    good = good && std::rename(temp.c_str(), path.c_str()) == 0;
+  }
+  if (!good) {
+    const int why = errno;
+    std::remove(temp.c_str());
+    fail("E0701", fmt::format("cannot write {}: {}", path, std::strerror(why)));
+  }
+}
+
+void print_out(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    fail("E0701", fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  }
+}
+
+void note(const GlobalArgs& g, std::string_view line) {
+  if (!g.quiet) fmt::print(stderr, "{}\n", line);
+}
+
+bool stderr_colour(const GlobalArgs& g) {
+  if (g.color != "auto") return g.color == "always";
+  const auto set = [](const char* name) {
+    const char* v = std::getenv(name);
+    return v && *v;
+  };
+  if (set("NO_COLOR")) return false;
+  if (set("FORCE_COLOR")) return true;
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) && term && std::strcmp(term, "dumb") != 0;
+}
+
+Options options_of(const PlanArgs& a) {
+  Options o;
+  if (!a.target.empty()) {
+    const auto target = target_from_name(a.target);
+    if (!target) {
+      throw UsageError(fmt::format(
+          "unknown target '{}': known are sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120 "
+          "and sm_121",
+          a.target));
+    }
+    o.target = *target;
+  }
+  if (a.streams != 0) o.streams = a.streams;
+  for (const std::string& d : a.dims) {
+    const size_t eq = d.find('=');
+    char* end = nullptr;
+    errno = 0;
+    const long long value = eq == std::string::npos ? 0 : std::strtoll(d.c_str() + eq + 1, &end, 10);
+    if (eq == 0 || eq == std::string::npos || eq + 1 == d.size() || *end || errno || value < 0) {
+      throw UsageError(fmt::format("--dim takes NAME=NUMBER, not '{}'", d));
+    }
+    o.dims.emplace_back(d.substr(0, eq), value);
+  }
+  o.fuse = !a.no_fuse;
+  o.reuse = !a.no_reuse;
+  o.reduce = !a.no_reduce;
+  o.simplify = !a.no_simplify;
+  o.verify = a.verify;
+  o.dump_dir = a.dump_dir;
+  return o;
+}
+
+bool is_program_file(const std::string& file) { return ends_with(file, ".braid"); }
+
+ir::Graph load_graph(const PlanArgs& a, Options& options) {
+  const std::string text = read_file(a.file);
+  const std::string name = a.file == "-" ? "<stdin>" : a.file;
+  const bool bir = a.file == "-" ? text.rfind("bir", 0) == 0 : ends_with(a.file, ".bir");
+  if (bir) return ir::parse(text, name);
+  if (a.file != "-" && !ends_with(a.file, ".toml")) {
+    throw UsageError(fmt::format("{}: a model is a .toml, .bir or .braid file", a.file));
+  }
+  TomlModel model = read_toml(text, name);
+  if (model.compile.target && a.target.empty()) {
+    const auto target = target_from_name(*model.compile.target);
+    ensure(target.has_value(), "the TOML reader let an unknown target pass");
+    options.target = *target;
+  }
+  if (model.compile.streams && a.streams == 0) {
+    options.streams = static_cast<int>(*model.compile.streams);
+  }
+  return model.graph->ir();
+}
+
+Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target) {
+  if (is_program_file(a.file)) {
+    if (!a.target.empty() || a.streams != 0 || !a.dims.empty() || a.no_fuse || a.no_reuse ||
+        a.no_reduce || a.no_simplify || !a.dump_dir.empty()) {
+      throw UsageError(
+          fmt::format("{} is compiled already: flags that shape the plan belong to 'braid compile'",
+                      a.file));
+    }
+    const std::string text = read_file(a.file);
+    std::vector<std::byte> bytes(text.size());
+    std::memcpy(bytes.data(), text.data(), text.size());
+    Program p = read_program(bytes, a.file);
+    const std::vector<std::string> wrong = check(p);
+    if (!wrong.empty()) {
+      Diagnostic d;
+      d.code = "E0801";
+      d.message = fmt::format("{} holds a plan that does not pass the checker", a.file);
+      for (size_t i = 0; i < wrong.size() && i < 10; ++i) d.details.push_back(wrong[i]);
+      throw Error(std::move(d));
+    }
+    return p;
+  }
+  Options o = options_of(a);
+  ir::Graph graph = load_graph(a, o);
+  if (!target.empty() && a.target.empty()) {
+    if (const auto t = target_from_name(target)) {
+      o.target = *t;
+    } else {
+      note(g, fmt::format("note: {} is not a known target, compiling for {}", target, o.target.arch));
+    }
+  }
+  return compile(std::move(graph), o);
+}
+
+void compile_kernels(Program& p, const GlobalArgs& g) {
+  const bool terminal = ::isatty(STDERR_FILENO) != 0 && !g.quiet;
+  bool shown = false;
+  const runtime::CompileStats s = runtime::compile_modules(
+      p, runtime::Cache::from_environment(), 0, [&](int64_t done, int64_t total) {
+        if (terminal && total > 1) {
+          fmt::print(stderr, "\r[{}/{} kernel modules]", done, total);
+          shown = true;
+        }
+        return true;
+      });
+  if (shown) fmt::print(stderr, "\r{:40}\r", "");
+  if (s.compiled > 0) {
+    note(g, fmt::format("compiled {} kernels in {} modules, {} modules from the cache",
+                        s.kernels_compiled, s.compiled, s.from_cache));
+  }
+}
+
+std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::string_view flag) {
+  std::vector<NamedFile> out;
+  for (const std::string& arg : args) {
+    const size_t eq = arg.find("=@");
+    if (eq == 0 || eq == std::string::npos || eq + 2 == arg.size()) {
+      throw UsageError(fmt::format("{} takes NAME=@FILE.npy, not '{}'", flag, arg));
+    }
+    out.push_back({arg.substr(0, eq), arg.substr(eq + 2)});
+  }
+  return out;
+}
+
+void require_names(const std::vector<NamedFile>& files, const std::vector<std::string>& known,
+                   std::string_view flag, std::string_view what) {
+  for (const NamedFile& f : files) {
+    if (std::find(known.begin(), known.end(), f.name) != known.end()) continue;
+    std::string hint = suggest(f.name, known);
+    if (hint.empty() && !known.empty() && known.size() <= 10) {
+      hint = fmt::format("it has '{}'", known[0]);
+      for (size_t i = 1; i < known.size(); ++i) hint += fmt::format(", '{}'", known[i]);
+    }
+    throw UsageError(fmt::format("{}: the model has no {} '{}'{}{}", flag, what, f.name,
+                                 hint.empty() ? "" : "; ", hint));
+  }
+}
+
+HostTensor load_tensor(const std::string& file, const TensorType& type, std::string_view name) {
+  HostTensor t = read_npy(file);
+  if (t.type.shape != type.shape) {
+    fail("E0802", fmt::format("'{}' is {}, but {} holds {}", name, to_string(type), file,
+                              to_string(t.type)));
+  }
+  if (t.type.dtype == type.dtype) return t;
+  if (!(is_float(t.type.dtype) && is_float(type.dtype)) &&
+      !(is_int(t.type.dtype) && is_int(type.dtype))) {
+    fail("E0802", fmt::format("'{}' is {}, but {} holds {}: convert the file", name, to_string(type),
+                              file, to_string(t.type)));
+  }
+  HostTensor out(type);
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    if (is_float(type.dtype)) {
+      out.set(i, t.at(i));
+      continue;
+    }
+    out.set_int(i, t.int_at(i));
+    if (out.int_at(i) != t.int_at(i)) {
+      fail("E0802", fmt::format("{} holds {}, which does not fit '{}', {}", file, t.int_at(i), name,
+                                to_string(type)));
+    }
+  }
+  return out;
+}
+
+std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vector<NamedFile>& files,
+                                              uint64_t seed) {
+  std::map<std::string, HostTensor> inputs;
+  for (const Binding& b : p.inputs) {
+    inputs[b.name] = random_tensor(p.buffers[b.buffer].type, seed, b.name);
+  }
+  for (const NamedFile& f : files) {
+    inputs[f.name] = load_tensor(f.file, inputs.at(f.name).type, f.name);
+  }
+  return inputs;
+}
+
+}  // namespace braid::cli

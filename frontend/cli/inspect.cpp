@@ -1,0 +1,21 @@
+#include "frontend/cli/cli.hpp"
+
+namespace braid::cli {
+
+int inspect_command(const InspectArgs& a, const GlobalArgs& g) {
+  const Program p = load_program(a.plan, g);
+  if (a.format == "json") {
+    print_out(to_json(p, a.source));
+  } else if (a.format == "dot") {
+    print_out(to_dot(p));
+  } else {
+    std::string text = to_text(p);
+    if (a.source) {
+      for (const Module& m : p.modules) text += "\n" + m.source;
+    }
+    print_out(text);
+  }
+  return kOk;
+}
+
+}  // namespace braid::cli

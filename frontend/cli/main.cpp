@@ -1,0 +1,228 @@
+#include <fmt/color.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "frontend/cli/cli.hpp"
+
+namespace braid::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  braid run examples/mlp.toml                      random inputs; simulates without a GPU
+  braid run m.toml --input x=@x.npy --expect y=@y.npy
+  braid inspect m.toml --format=dot | dot -Tsvg > m.svg
+  braid compile m.toml -o m.braid && braid bench m.braid
+
+Exit codes: 0 fine, 1 the model or its data is wrong, 2 wrong usage, 3 no usable driver, device or
+NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match, 70 internal error.)";
+
+void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
+  CLI::Option* file = c.add_option("model", a.file, "a .toml, .bir or .braid file, or - for stdin");
+  if (file_needed) file->required();
+  c.add_option("--target", a.target, "what to compile for: sm_90 (default), sm_80, ...");
+  c.add_option("--streams", a.streams, "at most this many kernels side by side (default 8)")
+      ->check(CLI::Range(1, 32));
+  c.add_option("--dim", a.dims, "value of a symbolic dim: --dim B=16 (repeatable)")
+      ->type_name("NAME=N")
+      ->take_all()
+      ->allow_extra_args(false);
+  c.add_flag("--no-simplify", a.no_simplify, "keep the graph as written");
+  c.add_flag("--no-fuse", a.no_fuse, "one kernel per op");
+  c.add_flag("--no-reuse", a.no_reuse, "temporaries share no memory");
+  c.add_flag("--no-reduce", a.no_reduce, "keep edges that others imply");
+  c.add_flag("--verify", a.verify, "check every pass and the finished plan");
+  c.add_option("--dump-dir", a.dump_dir, "write every stage into this folder");
+}
+
+CLI::Option* add_named(CLI::App& c, const char* flag, std::vector<std::string>& to,
+                       const char* what) {
+  return c.add_option(flag, to, what)
+      ->type_name("NAME=@FILE.npy")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+/// CLI11 reports a mistyped flag as a stray positional; this says what was meant.
+void refuse_unknown_flags(const CLI::App& root, int argc, char** argv) {
+  const CLI::App* command = nullptr;
+  std::vector<std::string> commands;
+  for (const CLI::App* c : root.get_subcommands(nullptr)) commands.push_back(c->get_name());
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--") return;
+    if (arg.size() > 2 && arg.rfind("--", 0) == 0) {
+      const std::string flag = arg.substr(0, arg.find('='));
+      std::vector<std::string> known;
+      for (const CLI::App* app : {&root, command}) {
+        if (!app) continue;
+        for (const CLI::Option* o : app->get_options(nullptr)) {
+          for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+        }
+      }
+      if (std::find(known.begin(), known.end(), flag) == known.end()) {
+        const std::string hint = suggest(flag, known);
+        throw UsageError(fmt::format("unknown option '{}'{}{}", flag, hint.empty() ? "" : "; ", hint));
+      }
+    } else if (!command && !arg.empty() && arg[0] != '-') {
+      const auto it = std::find(commands.begin(), commands.end(), arg);
+      if (it == commands.end()) {
+        const std::string hint = suggest(arg, commands);
+        throw UsageError(fmt::format("unknown command '{}'{}{}", arg, hint.empty() ? "" : "; ", hint));
+      }
+      command = root.get_subcommands(nullptr)[static_cast<size_t>(it - commands.begin())];
+    }
+  }
+}
+
+struct Arguments {
+  GlobalArgs global;
+  PlanArgs check;
+  CompileArgs compile;
+  InspectArgs inspect;
+  OptArgs opt;
+  RunArgs run;
+  BenchArgs bench;
+};
+
+void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(kExamples);
+  app.set_version_flag("--version", "braid " BRAID_VERSION);
+  app.add_option("--color", a.global.color, "colour on stderr: auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_option_function<std::string>(
+         "--diagnostics", [&](const std::string& s) { a.global.json_diagnostics = s == "json"; },
+         "text or json (one object a line)")
+      ->check(CLI::IsMember({"text", "json"}));
+  app.add_flag("-q,--quiet", a.global.quiet, "no notes on stderr");
+
+  const auto command = [&](const char* name, const char* what, auto run) {
+    CLI::App* c = app.add_subcommand(name, what);
+    c->callback([&chosen, run] { chosen = run; });
+    return c;
+  };
+
+  CLI::App* c = command("check", "parse, expand, infer shapes; no kernels",
+                        [&a] { return check_command(a.check, a.global); });
+  add_plan(*c, a.check);
+
+  c = command("compile", "everything up to cubins, into one .braid file",
+              [&a] { return compile_command(a.compile, a.global); });
+  add_plan(*c, a.compile.plan);
+  c->add_option("-o,--output", a.compile.output, "the .braid file to write")->required();
+
+  c = command("inspect", "show the plan: kernels, nodes, edges, buffers",
+              [&a] { return inspect_command(a.inspect, a.global); });
+  add_plan(*c, a.inspect.plan);
+  c->add_option("--format", a.inspect.format, "text, json or dot")
+      ->check(CLI::IsMember({"text", "json", "dot"}));
+  c->add_flag("--source", a.inspect.source, "with the kernels' CUDA text (text and json)");
+
+  c = command("opt", "run the passes and print what they made",
+              [&a] { return opt_command(a.opt, a.global); });
+  add_plan(*c, a.opt.plan, false);
+  c->add_option("--until", a.opt.until, "stop after this pass");
+  c->add_option("--print-after", a.opt.print_after, "print after this pass too, or after all");
+  c->add_flag("--list-passes", a.opt.list, "name and purpose of every pass");
+  c->add_flag("--time-passes", a.opt.time, "milliseconds per pass on stderr");
+
+  c = command("run", "run on a GPU or the simulator, compare with expected results",
+              [&a] { return run_command(a.run, a.global); });
+  add_plan(*c, a.run.plan);
+  c->add_option("--device", a.run.device, "auto, sim or a device number");
+  add_named(*c, "--input", a.run.inputs, "an input (default: random by --seed)");
+  add_named(*c, "--param", a.run.params, "a param (default: its init, by --seed)");
+  add_named(*c, "--output", a.run.outputs, "write an output");
+  add_named(*c, "--expect", a.run.expects, "compare an output; a mismatch is exit code 5");
+  c->add_option("--rtol", a.run.rtol, "relative tolerance per element (default 1e-4)");
+  c->add_option("--atol", a.run.atol, "absolute tolerance per element (default 1e-6)");
+  c->add_option("--seed", a.run.seed, "of random inputs and params (default 1)");
+  c->add_option("--steps", a.run.steps, "launches; state carries over (default 1)");
+  c->add_flag("--stream", a.run.stream, "launch the kernels one by one, without a graph");
+
+  c = command("bench", "time the graph against its kernels launched one by one (GPU only)",
+              [&a] { return bench_command(a.bench, a.global); });
+  add_plan(*c, a.bench.plan);
+  c->add_option("--device", a.bench.device, "device number (default 0)");
+  c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)");
+  c->add_option("--seconds", a.bench.seconds, "time to spend per measurement (default 1)")
+      ->check(CLI::Range(0.01, 600.0));
+  c->add_flag("--json", a.bench.json, "one JSON document on stdout");
+
+  command("env", "what was found: driver, devices, NVRTC, cache",
+          [&a] { return env_command(a.global); });
+}
+
+void say_error(const GlobalArgs& g, std::string_view text) {
+  if (stderr_colour(g)) {
+    fmt::print(stderr, fmt::emphasis::bold | fg(fmt::terminal_color::red), "error: ");
+  } else {
+    fmt::print(stderr, "error: ");
+  }
+  fmt::print(stderr, "{}\n", text);
+}
+
+/// After an internal error: the model as it was read, so that it can be reported.
+void keep_reproducer(int argc, char** argv) {
+  std::string text = "; internal error of braid " BRAID_VERSION " for:";
+  for (int i = 0; i < argc; ++i) text += fmt::format(" {}", argv[i]);
+  fmt::print(stderr, "{}\nplease report this line together with the model file\n", text.substr(2));
+}
+
+int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const UsageError& e) {
+    say_error(g, e.what());
+    fmt::print(stderr, "'braid --help' lists the commands, 'braid COMMAND --help' the options\n");
+    return kUsage;
+  } catch (const Error& e) {
+    if (g.json_diagnostics) {
+      fmt::print(stderr, "{}", render_json(e.diagnostics()));
+    } else {
+      RenderOptions o;
+      o.colour = stderr_colour(g);
+      fmt::print(stderr, "{}", render(e.diagnostics(), o));
+    }
+    return kModel;
+  } catch (const NoDevice& e) {
+    say_error(g, e.what());
+    return kNoDevice;
+  } catch (const CudaError& e) {
+    say_error(g, e.what());
+    return kCuda;
+  } catch (const std::bad_alloc&) {
+    say_error(g, "out of host memory: the model's tensors do not fit");
+    return kModel;
+  } catch (const std::exception& e) {
+    say_error(g, fmt::format("internal error: {}", e.what()));
+    keep_reproducer(argc, argv);
+    return kInternal;
+  }
+}
+
+int main_of(int argc, char** argv) {
+  Arguments a;
+  std::function<int()> chosen;
+  CLI::App app{"Braid compiles op graphs into explicit CUDA graphs.", "braid"};
+  add_commands(app, a, chosen);
+  return guarded(argc, argv, a.global, [&]() -> int {
+    refuse_unknown_flags(app, argc, argv);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+      throw UsageError(e.what());
+    }
+    return chosen();
+  });
+}
+
+}  // namespace
+}  // namespace braid::cli
+
+int main(int argc, char** argv) { return braid::cli::main_of(argc, argv); }

@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontend/cli/cli.hpp"
+#include "frontend/npy.hpp"
+
+namespace braid::cli {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<Binding>& bindings) {
+  std::vector<std::string> names;
+  for (const Binding& b : bindings) names.push_back(b.name);
+  return names;
+}
+
+std::string value_text(const HostTensor& t, int64_t i) {
+  if (t.type.dtype == DType::b1) return t.int_at(i) ? "true" : "false";
+  if (is_float(t.type.dtype)) return fmt::format("{:.6g}", t.at(i));
+  return fmt::format("{}", t.int_at(i));
+}
+
+/// "y f32[128,16]  mean 0.01 std 0.8  [0.1, 0.2, ...]"
+std::string summary(const std::string& name, const HostTensor& t) {
+  const int64_t n = t.numel();
+  std::string line = fmt::format("{} {}", name, to_string(t.type));
+  if (is_float(t.type.dtype) && n > 1) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; ++i) sum += t.at(i);
+    const double mean = sum / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) squares += (t.at(i) - mean) * (t.at(i) - mean);
+    line += fmt::format("  mean {:.6g}  std {:.6g}", mean,
+                        std::sqrt(squares / static_cast<double>(n)));
+  }
+  line += "  [";
+  for (int64_t i = 0; i < std::min<int64_t>(n, 6); ++i) {
+    line += (i ? ", " : "") + value_text(t, i);
+  }
+  return line + (n > 6 ? ", ...]" : "]");
+}
+
+/// |a - b| <= atol + rtol * |b| for every element; NaN equals NaN. Returns a sentence if not.
+std::string mismatch(const HostTensor& a, const HostTensor& b, double rtol, double atol) {
+  int64_t wrong = 0, worst = -1;
+  double worst_excess = -1;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.at(i), y = b.at(i);
+    const bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
+                      std::abs(x - y) <= atol + rtol * std::abs(y);
+    if (same) continue;
+    ++wrong;
+    const double excess = std::isfinite(x - y) ? std::abs(x - y) : INFINITY;
+    if (excess > worst_excess) {
+      worst_excess = excess;
+      worst = i;
+    }
+  }
+  if (wrong == 0) return {};
+  return fmt::format("{} of {} elements differ; the worst is element {}: {} instead of {}", wrong,
+                     a.numel(), worst, value_text(a, worst), value_text(b, worst));
+}
+
+}  // namespace
+
+int run_command(const RunArgs& a, const GlobalArgs& g) {
+  const std::vector<NamedFile> inputs = named_files(a.inputs, "--input");
+  const std::vector<NamedFile> params = named_files(a.params, "--param");
+  const std::vector<NamedFile> outputs = named_files(a.outputs, "--output");
+  const std::vector<NamedFile> expects = named_files(a.expects, "--expect");
+  if (a.steps < 1) throw UsageError("--steps takes a number of launches, 1 or more");
+
+  const Device device = Device::open(a.device);
+  if (!device.note().empty()) note(g, device.note());
+  Program program =
+      load_program(a.plan, g, device.simulated() ? std::string() : device.target().arch);
+  require_names(inputs, names_of(program.inputs), "--input", "input");
+  require_names(outputs, names_of(program.outputs), "--output", "output");
+  require_names(expects, names_of(program.outputs), "--expect", "output");
+  std::vector<std::string> param_names;
+  for (const ParamBinding& b : program.params) param_names.push_back(b.name);
+  require_names(params, param_names, "--param", "param");
+
+  std::map<std::string, HostTensor> given = make_inputs(program, inputs, a.seed);
+  std::map<std::string, HostTensor> expected;
+  for (const NamedFile& f : expects) {
+    for (const Binding& b : program.outputs) {
+      if (b.name == f.name) {
+        expected[f.name] = load_tensor(f.file, program.buffers[b.buffer].type, f.name);
+      }
+    }
+  }
+
+  if (!device.simulated()) compile_kernels(program, g);
+  Store store(device);
+  store.declare(program, a.seed);
+  for (const NamedFile& f : params) {
+    for (const ParamBinding& b : program.params) {
+      if (b.name == f.name) {
+        store.set(f.name, load_tensor(f.file, program.buffers[b.buffer].type, f.name));
+      }
+    }
+  }
+  Executable executable(std::move(program), store);
+  executable.poison();
+  std::map<std::string, HostTensor> results;
+  for (int64_t step = 0; step < a.steps; ++step) {
+    results = executable.run(given, a.stream ? LaunchMode::stream : LaunchMode::graph);
+  }
+
+  for (const NamedFile& f : outputs) write_npy(f.file, results.at(f.name));
+  int code = kOk;
+  for (const Binding& b : executable.program().outputs) {
+    const HostTensor& got = results.at(b.name);
+    std::string line = summary(b.name, got);
+    if (const auto it = expected.find(b.name); it != expected.end()) {
+      const std::string wrong = mismatch(got, it->second, a.rtol, a.atol);
+      line += fmt::format("\n  {}: {}relative error {:.3g}", wrong.empty() ? "as expected" : "MISMATCH",
+                          wrong.empty() ? "" : wrong + "; ", relative_error(got, it->second));
+      if (!wrong.empty()) code = kMismatch;
+    }
+    print_out(line + "\n");
+  }
+  return code;
+}
+
+}  // namespace braid::cli

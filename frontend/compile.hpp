@@ -1,0 +1,18 @@
+// The facade: from a graph to a Program, and from a Program to something that runs.
+#pragma once
+
+#include "frontend/builder.hpp"
+#include "passes/options.hpp"
+#include "runtime/device.hpp"
+#include "runtime/executable.hpp"
+
+namespace braid {
+
+/// All passes. Needs no GPU and no NVRTC: kernels are text in the Program. Throws Error.
+Program compile(const Graph& graph, const Options& options = {});
+Program compile(ir::Graph graph, const Options& options = {});
+
+/// compile() for the device's target, NVRTC (with the disk cache) unless simulated, instantiate.
+Executable build(const Graph& graph, Store store, Options options = {});
+
+}  // namespace braid

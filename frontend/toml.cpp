@@ -1,0 +1,55 @@
+#include "frontend/toml.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <tuple>
+
+#include "frontend/toml_internal.hpp"
+
+namespace braid {
+
+TomlModel read_toml(std::string_view text, std::string_view file) {
+  const toml_reader::Item root = toml_reader::parse_document(text, file);
+  toml_reader::Report report;
+  toml_reader::Dims dims(toml_reader::check_root(root, report), report);
+  const toml_reader::Model model = toml_reader::read_model(root, report, dims);
+
+  TomlModel result{std::make_unique<Graph>(model.name), model.compile};
+  Graph& graph = *result.graph;
+  graph.collect_errors(true);
+  dims.declare(graph);
+  toml_reader::expand(model, graph);
+
+  std::vector<Diagnostic> all = std::move(report.list);
+  std::move(graph.diagnostics().begin(), graph.diagnostics().end(), std::back_inserter(all));
+  if (!all.empty()) {
+    std::stable_sort(all.begin(), all.end(), [](const Diagnostic& a, const Diagnostic& b) {
+      return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
+    });
+    throw Error(std::move(all));
+  }
+  graph.collect_errors(false);
+  return result;
+}
+
+TomlModel load_toml(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  in.peek();  // a folder opens, but cannot be read
+  if (!in.is_open() || in.bad()) {
+    Diagnostic d;
+    d.code = "E0100";
+    d.message = fmt::format("cannot read '{}': {}", path, std::strerror(errno));
+    throw Error(std::move(d));
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return read_toml(text.str(), path);
+}
+
+}  // namespace braid

@@ -1,0 +1,214 @@
+// From the checked model to calls of the builder, which checks types. A mistake inside a block is
+// reported once, with notes that say where the block is used.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "frontend/toml_internal.hpp"
+
+namespace braid::toml_reader {
+namespace {
+
+/// What a name stands for inside one graph or one copy of a block.
+struct Env {
+  std::map<std::string, Tensor, std::less<>> values;
+  std::map<std::string, Tensor, std::less<>> params;  // the targets of assign and update
+  uint32_t copy = 0;                                  // counts graphs and copies
+};
+
+class Expander {
+ public:
+  Expander(const Model& model, Graph& graph)
+      : model_(model), graph_(graph), poison_(graph.wrap({})) {}
+
+  void run() {
+    Env env;
+    for (const Declaration& d : model_.inputs) {
+      env.values[d.name.text] =
+          d.type ? graph_.input(d.name.text, *d.type, Where(d.name.place)) : poison_;
+    }
+    for (const Declaration& d : model_.params) add_param(env, d, make_param(d), model_.graph);
+    nodes(model_.graph, env);
+    for (const auto& [name, value] : model_.outputs) {
+      graph_.output(name.text, In(find(env, value.text), Where(value.place)));
+    }
+  }
+
+ private:
+  Tensor make_param(const Declaration& d) {
+    return d.type ? graph_.param(d.name.text, *d.type, d.options, Where(d.name.place)) : poison_;
+  }
+
+  /// The name of a param that the list changes means the value from before, wherever it is used.
+  void add_param(Env& env, const Declaration& d, Tensor param, const NodeList& list) {
+    const bool changes = list.assigned.count(d.name.text) > 0;
+    if (changes) env.params[d.name.text] = param;
+    env.values[d.name.text] = changes ? graph_.read(param, Where(d.name.place)) : param;
+  }
+
+  Tensor find(const Env& env, std::string_view name) const {
+    const auto it = env.values.find(name);
+    return it == env.values.end() ? poison_ : it->second;
+  }
+
+  void nodes(const NodeList& list, Env& env) {
+    for (size_t i : list.order) {
+      const Node& n = list.nodes[i];
+      for (const Text& t : n.out) env.values.emplace(t.text, poison_);
+      if (n.bad) continue;
+      if (n.kind == Node::Kind::block) {
+        block_node(n, env);
+      } else {
+        const size_t before = graph_.diagnostics().size();
+        try {
+          simple_node(n, env);
+        } catch (const Error& e) {  // an overflow deep in a shape rule, which knows no place
+          for (Diagnostic d : e.diagnostics()) {
+            if (!d.place.known()) d.place = n.place;
+            graph_.diagnostics().push_back(std::move(d));
+          }
+        }
+        drop_repeated(before, env.copy);
+      }
+    }
+  }
+
+  void set(Env& env, const Node& n, size_t i, Tensor value) {
+    if (i < n.out.size()) env.values[n.out[i].text] = value;
+  }
+
+  std::vector<In> operands(const std::vector<Operand>& list, const Node& n, const Env& env) const {
+    std::vector<In> in;
+    for (const Operand& o : list) {
+      if (o.name.empty()) {
+        in.emplace_back(o.number, Where(n.place));
+      } else {
+        in.emplace_back(find(env, o.name), Where(n.place));
+      }
+    }
+    return in;
+  }
+
+  void simple_node(const Node& n, Env& env) {
+    const Where where(n.place);
+    const std::vector<In> in = operands(n.in, n, env);
+    if (n.kind == Node::Kind::op) {
+      const Tensor result = build(n, in);
+      // An op that changes nothing hands back its operand, which keeps its own name.
+      if (!is_operand(result, in)) result.named(n.out[0].text);
+      set(env, n, 0, result);
+      return;
+    }
+    const Tensor param = env.params.at(n.target);
+    if (n.kind == Node::Kind::assign) {
+      graph_.assign(param, in[0]);
+    } else {
+      graph_.update(param, in[0], operands(n.at, n, env));
+    }
+    if (!n.out.empty()) set(env, n, 0, graph_.read(param, where).named(n.out[0].text));
+  }
+
+  /// The ops of a composite are named below the node: "block0/n1/rsqrt".
+  Tensor build(const Node& n, const std::vector<In>& in) {
+    const Scope scope = graph_.scope(n.out[0].text);
+    return n.op->build({graph_, in, n.attrs, Where(n.place)});
+  }
+
+  bool is_operand(Tensor result, const std::vector<In>& in) {
+    const ir::ValueId id = graph_.unwrap(In(result, Where()));
+    return std::any_of(in.begin(), in.end(), [&](const In& o) {
+      return std::holds_alternative<Tensor>(o.value) && graph_.unwrap(o) == id;
+    });
+  }
+
+  void block_node(const Node& n, Env& env) {
+    const Block& block = model_.blocks.at(n.target);
+    if (block.bad) return;
+    std::vector<Tensor> values;
+    for (const Operand& o : n.in) values.push_back(find(env, o.name));
+    std::map<std::string, Tensor, std::less<>> shared;
+    if (!n.share.empty()) {
+      const Scope scope = graph_.scope(n.scope);
+      for (const Declaration& d : block.params) {
+        if (n.share.count(d.name.text) > 0) shared[d.name.text] = make_param(d);
+      }
+    }
+    const int64_t copies = std::max<int64_t>(n.repeat, 1);
+    for (int64_t i = 0; i < copies; ++i) {
+      const std::string name = n.repeat > 0 ? n.scope + std::to_string(i) : n.scope;
+      const size_t before = graph_.diagnostics().size();
+      {
+        const Scope scope = graph_.scope(name);
+        const std::vector<Tensor> results = copy(block, values, shared);
+        std::copy(results.begin(), results.end(), values.begin());
+        if (i + 1 == copies) {
+          for (size_t r = 0; r < results.size(); ++r) set(env, n, r, results[r]);
+        }
+      }
+      add_note(before, n, name, i, copies);
+    }
+    if (n.repeat > 0) graph_.repeat(n.scope, n.repeat);
+  }
+
+  std::vector<Tensor> copy(const Block& block, const std::vector<Tensor>& in,
+                           const std::map<std::string, Tensor, std::less<>>& shared) {
+    Env env;
+    env.copy = ++copies_;
+    for (size_t i = 0; i < block.in.size(); ++i) env.values[block.in[i].text] = in[i];
+    const size_t before = graph_.diagnostics().size();
+    for (const Declaration& d : block.params) {
+      const auto it = shared.find(d.name.text);
+      add_param(env, d, it == shared.end() ? make_param(d) : it->second, block.list);
+    }
+    drop_repeated(before, env.copy);
+    nodes(block.list, env);
+    std::vector<Tensor> results;
+    for (const Text& t : block.out) results.push_back(find(env, t.text));
+    return results;
+  }
+
+  /// Forgets a mistake that another copy of the block has made already.
+  void drop_repeated(size_t begin, uint32_t copy) {
+    std::vector<Diagnostic>& all = graph_.diagnostics();
+    for (size_t i = begin; i < all.size();) {
+      const auto key = std::tuple(all[i].place.line, all[i].place.column, all[i].code);
+      if (seen_.emplace(key, copy).first->second == copy) {
+        ++i;
+      } else {
+        all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+  }
+
+  void add_note(size_t begin, const Node& n, const std::string& name, int64_t i, int64_t copies) {
+    std::vector<Diagnostic>& all = graph_.diagnostics();
+    for (; begin < all.size(); ++begin) {
+      Diagnostic note;
+      note.severity = Severity::note;
+      note.place = n.place;
+      note.message = fmt::format("in block '{}', expanded as '{}'", n.target, name);
+      if (i == 0 && copies > 1) {
+        note.message += fmt::format(" and {} more here", copies - 1);
+      } else if (i > 0) {
+        note.message += fmt::format(" (copy {} of {}) here", i + 1, copies);
+      } else {
+        note.message += " here";
+      }
+      all[begin].notes.push_back(std::move(note));
+    }
+  }
+
+  const Model& model_;
+  Graph& graph_;
+  Tensor poison_;
+  uint32_t copies_ = 0;
+  std::map<std::tuple<uint32_t, uint32_t, std::string>, uint32_t> seen_;
+};
+
+}  // namespace
+
+void expand(const Model& model, Graph& graph) { Expander(model, graph).run(); }
+
+}  // namespace braid::toml_reader

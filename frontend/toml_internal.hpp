@@ -1,0 +1,221 @@
+// How read_toml works, for its own files only. The text becomes a tree of items with places
+// (toml_document.cpp), the tree a checked Model (toml_schema.cpp, toml_nodes.cpp; dims in
+// toml_dims.cpp, ops in toml_ops.cpp), the Model calls of the builder (toml_expand.cpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "frontend/builder.hpp"
+#include "frontend/toml.hpp"
+
+namespace braid::toml_reader {
+
+/// A value of the file and where it stands.
+struct Entry;
+struct Item {
+  enum class Kind : uint8_t { string, integer, real, boolean, array, table, other };
+  Kind kind = Kind::other;
+  Place place{};
+  std::string text{};  // string
+  int64_t integer = 0;
+  double real = 0;  // real; also set for integer
+  bool boolean = false;
+  std::vector<Item> items{};     // array
+  std::vector<Entry> entries{};  // table, in the order of the file
+  const Entry* find(std::string_view key) const;
+};
+struct Entry {
+  std::string key;
+  Place place;  // of the key
+  Item value;
+};
+
+/// Throws Error (E0101) if the text is not TOML.
+Item parse_document(std::string_view text, std::string_view file);
+
+/// The mistakes found so far.
+struct Report {
+  std::vector<Diagnostic> list{};
+  /// A section could not be read, so names that it may define are not reported as unknown.
+  bool names_lost = false;
+
+  Diagnostic& error(std::string_view code, const Place& place, std::string message,
+                    std::string suggestion = {});
+  /// E0104 unless the item is of this kind (an integer is a real as well); `what` names it:
+  /// "'streams'".
+  bool expect(const Item& item, Item::Kind kind, std::string_view what);
+  /// E0102 for every key that is not in `allowed`; true if there was none.
+  bool check_keys(const Item& table, std::initializer_list<std::string_view> allowed,
+                  std::string_view where);
+  /// The entry of a table, or E0103.
+  const Entry* need(const Item& table, std::string_view key, std::string_view where);
+  /// E0206 unless the text may name a value, param, block or scope.
+  bool check_name(std::string_view name, const Place& place, std::string_view what);
+};
+
+/// A word of the file and where it stands.
+struct Text {
+  std::string text;
+  Place place;
+};
+
+/// [dims] and the expressions over them.
+class Dims {
+ public:
+  /// Reads the section; `table` may be null.
+  Dims(const Item* table, Report& report);
+  ~Dims();
+  /// An extent: an integer, a dim or an expression. Nothing after a mistake, which is reported.
+  std::optional<DimArg> extent(const Item& item);
+  /// A list of extents; with `wildcard` one may be -1.
+  std::optional<std::vector<DimArg>> shape(const Item& item, std::string_view what,
+                                           bool wildcard = false);
+  /// Declares the symbols, in the order of the file.
+  void declare(Graph& graph) const;
+
+ private:
+  struct Named;
+  struct Parser;
+  std::optional<Dim> resolve(size_t index);
+  std::optional<Dim> symbol(Named& named);
+  std::optional<Dim> evaluate(const Item& item);
+
+  Report& report_;
+  DimTable table_;
+  std::vector<Named> named_;
+  std::map<std::string, size_t, std::less<>> index_;
+  std::vector<size_t> path_;  // dims being resolved, for cycles
+};
+
+/// What an op's attribute may hold.
+enum class AttrKind : uint8_t { integer, number, boolean, dtype, integers, shape, free_shape };
+using AttrValue = std::variant<int64_t, double, bool, DType, std::vector<int>, std::vector<DimArg>>;
+using Attrs = std::map<std::string, AttrValue, std::less<>>;
+struct AttrSpec {
+  std::string_view name;
+  AttrKind kind;
+  bool required = false;
+};
+
+struct OpCall {
+  Graph& graph;
+  const std::vector<In>& in;
+  const Attrs& attrs;
+  Where where;
+
+  template <class T>
+  T get(std::string_view name, T otherwise) const {
+    const auto it = attrs.find(name);
+    return it == attrs.end() ? otherwise : std::get<T>(it->second);
+  }
+};
+
+/// One op as users write it.
+struct OpSpec {
+  std::string name;
+  int min_in;
+  int max_in;    // -1: any number
+  bool numbers;  // operands may be numbers; a binary op then also takes `rhs`
+  std::vector<AttrSpec> attrs;
+  std::function<Tensor(const OpCall&)> build;
+};
+/// The table of ops, sorted by name.
+const std::vector<OpSpec>& ops();
+const OpSpec* find_op(std::string_view name);
+/// "did you mean", which also knows what other libraries call the op.
+std::string suggest_op(std::string_view name);
+/// A dtype's name, or E0205.
+std::optional<DType> read_dtype(const Item& item, std::string_view what, Report& report);
+/// Reads the attributes that `spec` allows from a node; false after a mistake.
+bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report, Attrs& attrs);
+
+/// An operand: a name, or a number where there is no name.
+struct Operand {
+  Place place;
+  std::string name;
+  double number = 0;
+};
+
+struct Node {
+  enum class Kind : uint8_t { op, block, assign, update };
+  bool bad = false;  // its mistakes are reported; its results are poison
+  Kind kind = Kind::op;
+  Place place{};         // of the op's, block's or param's name
+  std::string target{};  // of that name
+  std::vector<Text> out{};
+  std::vector<Operand> in{};
+  const OpSpec* op = nullptr;
+  Attrs attrs{};
+  std::vector<Operand> at{};      // update: where the box begins
+  int64_t repeat = 0;             // block: number of copies; 0 = not repeated
+  std::string scope{};            // block: the name of its scope, without the copy's number
+  std::set<std::string> share{};  // block: params that all copies have in common
+};
+
+/// The nodes of a graph or block.
+struct NodeList {
+  std::vector<Node> nodes;
+  std::vector<size_t> order;       // every node after those whose results it takes
+  std::set<std::string> assigned;  // params that a node of the list assigns or updates
+};
+
+/// An input or param; without a type it is poison.
+struct Declaration {
+  Text name;
+  std::optional<TypeArg> type;
+  ParamOpts options{};
+};
+
+struct Block {
+  Text name;
+  std::vector<Text> in;
+  std::vector<Text> out;
+  std::vector<Declaration> params;
+  NodeList list;
+  bool bad = false;
+};
+
+struct Model {
+  std::string name;
+  std::vector<Declaration> inputs;
+  std::vector<Declaration> params;
+  std::map<std::string, Block> blocks;
+  NodeList graph;
+  std::vector<std::pair<Text, Text>> outputs;  // name, value
+  TomlCompile compile;
+};
+
+/// Checks the names of the sections; the table of [dims], if there is one.
+const Item* check_root(const Item& root, Report& report);
+/// Checks all that needs no types and builds the model.
+Model read_model(const Item& root, Report& report, Dims& dims);
+
+/// The names that a list's nodes may take, each with the place that defines it.
+using Names = std::map<std::string, Place, std::less<>>;
+/// Adds a name, or reports E0201.
+void define(Names& names, const Text& name, Report& report);
+
+/// A name or a list of names; nothing after a mistake.
+std::optional<std::vector<Text>> read_names(const Item& item, std::string_view what,
+                                            Report& report);
+/// Reads `nodes` and checks each alone. `params`: what the list may assign.
+NodeList read_nodes(const Item& nodes, const std::map<std::string, Block>& blocks,
+                    const std::vector<Declaration>& params, Dims& dims, Report& report);
+/// Checks names and scopes across the list and puts it in order. `names`: inputs and params on
+/// entry; the results of nodes are added.
+void connect(NodeList& list, Names& names, Report& report);
+
+/// Calls the builder, which must collect errors. Errors of the builder inside blocks get notes.
+void expand(const Model& model, Graph& graph);
+
+}  // namespace braid::toml_reader

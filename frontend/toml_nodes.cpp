@@ -1,0 +1,348 @@
+// Nodes, each by itself: keys, ops, attributes, numbers of operands and results.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/toml_internal.hpp"
+
+namespace braid::toml_reader {
+namespace {
+
+constexpr int64_t kMaxRepeat = 10000;
+
+std::string count(int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+class NodeReader {
+ public:
+  NodeReader(const std::map<std::string, Block>& blocks, const std::vector<Declaration>& params,
+             Dims& dims, Report& report)
+      : blocks_(blocks), params_(params), dims_(dims), report_(report) {}
+
+  Node read(const Item& item) {
+    Node node;
+    node.place = item.place;
+    if (!report_.expect(item, Item::Kind::table, "a node")) {
+      node.bad = report_.names_lost = true;
+      return node;
+    }
+    const size_t before = report_.list.size();
+    const Entry* kind = find_kind(item);
+    if (kind) {
+      node.place = kind->value.place;
+      node.target = kind->value.text;
+      if (kind->key == "op") {
+        read_op(item, node);
+      } else if (kind->key == "block") {
+        read_block(item, node);
+      } else {
+        read_state(item, node, kind->key);
+      }
+    } else {
+      read_results(item, node);
+    }
+    node.bad = report_.list.size() > before;
+    return node;
+  }
+
+ private:
+  /// The entry that says what the node is: exactly one.
+  const Entry* find_kind(const Item& item) {
+    const std::vector<std::string> kinds{"op", "block", "assign", "update"};
+    const Entry* found = nullptr;
+    std::string suggestion;
+    Place place = item.place;
+    for (const Entry& e : item.entries) {
+      if (std::find(kinds.begin(), kinds.end(), e.key) == kinds.end()) {
+        const std::string s = suggest(e.key, kinds);
+        if (suggestion.empty() && !s.empty()) {
+          suggestion = s;
+          place = e.place;
+        }
+        continue;
+      }
+      if (found) {
+        report_.error("E0106", e.place,
+                      fmt::format("a node is one of op, block, assign and update, but this one is "
+                                  "both {} and {}",
+                                  found->key, e.key));
+        return nullptr;
+      }
+      found = &e;
+    }
+    if (!found) {
+      report_.error("E0106", place, "a node needs one of the keys op, block, assign and update",
+                    suggestion);
+      return nullptr;
+    }
+    return report_.expect(found->value, Item::Kind::string, fmt::format("'{}'", found->key))
+               ? found
+               : nullptr;
+  }
+
+  /// `out`, if there is one: a name or a list of names; false after a mistake.
+  bool read_results(const Item& item, Node& node) {
+    const Entry* e = item.find("out");
+    if (!e) {
+      if (node.kind == Node::Kind::op || node.kind == Node::Kind::block) report_.names_lost = true;
+      return true;
+    }
+    std::optional<std::vector<Text>> names = read_names(e->value, "'out'", report_);
+    if (!names) {
+      report_.names_lost = true;
+      return false;
+    }
+    node.out = std::move(*names);
+    return true;
+  }
+
+  /// A name, or a list of names and, where allowed, numbers.
+  std::optional<std::vector<Operand>> read_operands(const Entry& e) {
+    std::vector<Operand> operands;
+    const auto one = [&](const Item& item) {
+      if (item.kind == Item::Kind::string) {
+        if (!report_.check_name(item.text, item.place, "a value")) return false;
+        operands.push_back({item.place, item.text});
+        return true;
+      }
+      if (item.kind == Item::Kind::integer || item.kind == Item::Kind::real) {
+        operands.push_back({item.place, {}, item.real});
+        return true;
+      }
+      report_.error("E0104", item.place,
+                    fmt::format("'{}' must be a name or a list of names", e.key));
+      return false;
+    };
+    if (e.value.kind != Item::Kind::array) {
+      return one(e.value) ? std::optional(operands) : std::nullopt;
+    }
+    bool good = true;
+    for (const Item& item : e.value.items) good = one(item) && good;
+    return good ? std::optional(operands) : std::nullopt;
+  }
+
+  /// `in`; false after a mistake.
+  bool read_in(const Item& item, Node& node, bool numbers) {
+    const Entry* e = item.find("in");
+    if (!e) return true;
+    std::optional<std::vector<Operand>> operands = read_operands(*e);
+    if (!operands) return false;
+    node.in = std::move(*operands);
+    if (numbers) return true;
+    for (const Operand& o : node.in) {
+      if (!o.name.empty()) continue;
+      report_.error("E0104", o.place, fmt::format("'{}' takes names, not numbers", node.target));
+      return false;
+    }
+    return true;
+  }
+
+  void wrong_count(const Node& node, std::string message) {
+    report_.error("E0504", node.place, std::move(message));
+  }
+
+  /// The node's own place names a missing key better than its braces do.
+  bool need(const Item& item, const Node& node, std::string_view key) {
+    if (item.find(key)) return true;
+    report_.error("E0103", node.place, fmt::format("this node needs the key '{}'", key));
+    return false;
+  }
+
+  void read_op(const Item& item, Node& node) {
+    const bool results = read_results(item, node);
+    node.op = find_op(node.target);
+    if (!node.op) {
+      report_.error("E0202", node.place, fmt::format("unknown op '{}'", node.target),
+                    suggest_op(node.target));
+    }
+    const bool attrs = node.op && read_attrs(*node.op, item, dims_, report_, node.attrs);
+    // With an unknown op or a misspelt key the rest would be guesses.
+    if (!read_in(item, node, !node.op || node.op->numbers) || !attrs || !results) return;
+    if (!need(item, node, "out")) return;
+    if (node.out.size() != 1) {
+      wrong_count(node, fmt::format("op '{}' has 1 result, but 'out' names {}", node.target,
+                                    node.out.size()));
+      return;
+    }
+    const Entry* rhs = item.find("rhs");
+    if (rhs) node.in.push_back({rhs->value.place, {}, rhs->value.real});
+    const auto given = static_cast<int>(node.in.size());
+    const OpSpec& op = *node.op;
+    if (given < op.min_in || (op.max_in >= 0 && given > op.max_in)) {
+      std::string takes = count(op.min_in, "operand");
+      if (op.max_in < 0) takes = fmt::format("{} or more operands", op.min_in);
+      if (op.max_in > op.min_in) takes = fmt::format("{} or {} operands", op.min_in, op.max_in);
+      wrong_count(node, fmt::format("op '{}' takes {}, but got {}{}", op.name, takes, given,
+                                    rhs ? " with rhs" : ""));
+    } else if (given > 0 && std::all_of(node.in.begin(), node.in.end(),
+                                        [](const Operand& o) { return o.name.empty(); })) {
+      report_.error("E0104", node.place,
+                    fmt::format("op '{}' needs a name among its operands, because numbers have no "
+                                "dtype; for a constant tensor use op 'full'",
+                                op.name));
+    }
+  }
+
+  void read_state(const Item& item, Node& node, const std::string& key) {
+    const bool update = key == "update";
+    node.kind = update ? Node::Kind::update : Node::Kind::assign;
+    read_results(item, node);
+    const bool keys = update ? report_.check_keys(item, {"update", "in", "at", "out"}, "an update")
+                             : report_.check_keys(item, {"assign", "in", "out"}, "an assign");
+    check_param(node);
+    if (!read_in(item, node, false) || !keys) return;
+    if (!need(item, node, "in") || (update && !need(item, node, "at"))) return;
+    if (node.in.size() != 1) {
+      wrong_count(node, fmt::format("{} takes 1 value, but 'in' has {}", key, node.in.size()));
+    }
+    if (node.out.size() > 1) {
+      wrong_count(node, fmt::format("{} has 1 result, but 'out' names {}", key, node.out.size()));
+    }
+    if (!update) return;
+    if (std::optional<std::vector<Operand>> at = read_operands(*item.find("at"))) {
+      node.at = std::move(*at);
+    }
+  }
+
+  void check_param(const Node& node) {
+    std::vector<std::string> known;
+    for (const Declaration& p : params_) {
+      if (p.name.text == node.target) return;
+      known.push_back(p.name.text);
+    }
+    if (report_.names_lost) return;
+    report_.error("E0204", node.place, fmt::format("unknown param '{}'", node.target),
+                  suggest(node.target, known));
+  }
+
+  void read_block(const Item& item, Node& node) {
+    node.kind = Node::Kind::block;
+    read_results(item, node);
+    const bool keys = report_.check_keys(item, {"block", "in", "out", "repeat", "name", "share"},
+                                         "a node with a block");
+    const auto it = blocks_.find(node.target);
+    if (it == blocks_.end() && !report_.names_lost) {
+      std::vector<std::string> known;
+      for (const auto& [name, block] : blocks_) known.push_back(name);
+      report_.error("E0203", node.place, fmt::format("unknown block '{}'", node.target),
+                    suggest(node.target, known));
+    }
+    const bool operands = read_in(item, node, false);
+    if (!keys || it == blocks_.end()) return;
+    const Block& block = it->second;
+    if (!need(item, node, "out")) return;
+    read_repeat(item, node, block);
+    if (!operands || block.bad) return;
+    const std::string name = fmt::format("block '{}'", node.target);
+    if (node.in.size() != block.in.size()) {
+      wrong_count(
+          node, fmt::format("{} has {}, but 'in' names {}", name,
+                            count(static_cast<int64_t>(block.in.size()), "input"), node.in.size()));
+    } else if (!node.out.empty() && node.out.size() != block.out.size()) {
+      wrong_count(node, fmt::format("{} has {}, but 'out' names {}", name,
+                                    count(static_cast<int64_t>(block.out.size()), "output"),
+                                    node.out.size()));
+    } else if (node.repeat > 1 && block.out.size() > block.in.size()) {
+      wrong_count(node, fmt::format("{} cannot be repeated: its {} cannot become the {} of the "
+                                    "next copy",
+                                    name, count(static_cast<int64_t>(block.out.size()), "output"),
+                                    count(static_cast<int64_t>(block.in.size()), "input")));
+    }
+  }
+
+  void read_repeat(const Item& item, Node& node, const Block& block) {
+    if (!node.out.empty()) node.scope = node.out[0].text;
+    const Entry* repeat = item.find("repeat");
+    if (repeat && report_.expect(repeat->value, Item::Kind::integer, "'repeat'")) {
+      node.repeat = repeat->value.integer;
+      if (node.repeat < 1 || node.repeat > kMaxRepeat) {
+        report_.error("E0107", repeat->value.place,
+                      fmt::format("'repeat' is from 1 to {}, not {}", kMaxRepeat, node.repeat));
+        node.repeat = 1;
+      }
+    }
+    const Entry* name = item.find("name");
+    if (name && report_.expect(name->value, Item::Kind::string, "'name'")) {
+      constexpr std::string_view kNumber = "{i}";
+      std::string text = name->value.text;
+      const bool numbered =
+          text.size() > kNumber.size() && text.substr(text.size() - kNumber.size()) == kNumber;
+      if (numbered) text.resize(text.size() - kNumber.size());
+      if (repeat && !numbered) {
+        report_.error("E0107", name->value.place,
+                      "the 'name' of a repeated block ends in {i}, the number of the copy");
+      } else if (numbered && !repeat) {
+        report_.error("E0107", name->value.place, "{i} in 'name' needs the key 'repeat'");
+      } else if (report_.check_name(text, name->value.place, "a block's copy")) {
+        node.scope = text;
+      }
+    }
+    const Entry* share = item.find("share");
+    if (!share) return;
+    if (!repeat) report_.error("E0107", share->place, "'share' needs the key 'repeat'");
+    std::vector<std::string> known;
+    for (const Declaration& p : block.params) known.push_back(p.name.text);
+    const std::optional<std::vector<Text>> names = read_names(share->value, "'share'", report_);
+    if (!names) return;
+    for (const Text& t : *names) {
+      if (std::find(known.begin(), known.end(), t.text) != known.end()) {
+        node.share.insert(t.text);
+      } else if (!block.bad) {
+        report_.error("E0204", t.place,
+                      fmt::format("block '{}' has no param '{}'", node.target, t.text),
+                      suggest(t.text, known));
+      }
+    }
+  }
+
+  const std::map<std::string, Block>& blocks_;
+  const std::vector<Declaration>& params_;
+  Dims& dims_;
+  Report& report_;
+};
+
+}  // namespace
+
+std::optional<std::vector<Text>> read_names(const Item& item, std::string_view what,
+                                            Report& report) {
+  std::vector<Text> names;
+  const auto one = [&](const Item& i) {
+    if (i.kind != Item::Kind::string) {
+      report.error("E0104", i.place, fmt::format("{} must be a name or a list of names", what));
+      return false;
+    }
+    if (!report.check_name(i.text, i.place, "a value")) return false;
+    names.push_back({i.text, i.place});
+    return true;
+  };
+  if (item.kind != Item::Kind::array) return one(item) ? std::optional(names) : std::nullopt;
+  bool good = true;
+  for (const Item& i : item.items) good = one(i) && good;
+  return good ? std::optional(names) : std::nullopt;
+}
+
+NodeList read_nodes(const Item& nodes, const std::map<std::string, Block>& blocks,
+                    const std::vector<Declaration>& params, Dims& dims, Report& report) {
+  NodeList list;
+  if (!report.expect(nodes, Item::Kind::array, "'nodes'")) {
+    report.names_lost = true;
+    return list;
+  }
+  NodeReader reader(blocks, params, dims, report);
+  for (const Item& item : nodes.items) {
+    Node node = reader.read(item);
+    const bool state = node.kind == Node::Kind::assign || node.kind == Node::Kind::update;
+    if (state && !list.assigned.insert(node.target).second) {
+      report.error("E0505", node.place,
+                   fmt::format("a second node changes the param '{}'; one may, and its 'out' names "
+                               "the new value",
+                               node.target));
+      node.bad = true;
+    }
+    list.nodes.push_back(std::move(node));
+  }
+  return list;
+}
+
+}  // namespace braid::toml_reader

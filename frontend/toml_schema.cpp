@@ -1,0 +1,312 @@
+// The sections of a model file.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "frontend/toml_internal.hpp"
+
+namespace braid::toml_reader {
+namespace {
+
+constexpr int64_t kMaxStreams = 32;
+constexpr int64_t kMaxNodes = 1'000'000;
+
+std::optional<std::string> read_string(const Item& table, std::string_view key, Report& report) {
+  const Entry* e = table.find(key);
+  if (!e || !report.expect(e->value, Item::Kind::string, fmt::format("'{}'", key))) return {};
+  return e->value.text;
+}
+
+/// `shape`, `dtype` and, for a param, `init` and `scale`.
+Declaration read_declaration(const Entry& e, bool param, Dims& dims, Report& report) {
+  Declaration d{{e.key, e.place}, {}, {}};
+  const std::string where = fmt::format("{} '{}'", param ? "param" : "input", e.key);
+  report.check_name(e.key, e.place, param ? "a param" : "an input");
+  if (!report.expect(e.value, Item::Kind::table, where)) return d;
+  const bool keys = param ? report.check_keys(e.value, {"dtype", "shape", "init", "scale"}, where)
+                          : report.check_keys(e.value, {"dtype", "shape"}, where);
+  if (!keys) return d;
+  const Entry* dtype = report.need(e.value, "dtype", where);
+  const Entry* shape = report.need(e.value, "shape", where);
+  const std::optional<DType> t = dtype ? read_dtype(dtype->value, "'dtype'", report) : std::nullopt;
+  const auto s = shape ? dims.shape(shape->value, "'shape'") : std::nullopt;
+  if (t && s) d.type = TypeArg{*t, *s};
+  if (const Entry* init = e.value.find("init");
+      init && report.expect(init->value, Item::Kind::string, "'init'")) {
+    const std::vector<std::string> names{"normal", "zeros", "ones"};
+    const auto it = std::find(names.begin(), names.end(), init->value.text);
+    if (it == names.end()) {
+      report.error("E0107", init->value.place,
+                   fmt::format("'init' is normal, zeros or ones, not '{}'", init->value.text),
+                   suggest(init->value.text, names));
+    } else {
+      d.options.init = static_cast<ir::Init>(it - names.begin());
+    }
+  }
+  if (const Entry* scale = e.value.find("scale");
+      scale && report.expect(scale->value, Item::Kind::real, "'scale'")) {
+    if (scale->value.real >= 0 && scale->value.real < 1e30) {
+      d.options.scale = scale->value.real;
+    } else {
+      report.error("E0107", scale->value.place, "'scale' is a standard deviation, 0 or above");
+    }
+  }
+  return d;
+}
+
+std::vector<Declaration> read_declarations(const Item& table, std::string_view key, Dims& dims,
+                                           Report& report) {
+  std::vector<Declaration> list;
+  const Entry* e = table.find(key);
+  if (!e) return list;
+  if (!report.expect(e->value, Item::Kind::table, fmt::format("'{}'", key))) {
+    report.names_lost = true;
+    return list;
+  }
+  for (const Entry& d : e->value.entries) {
+    list.push_back(read_declaration(d, key == "params", dims, report));
+  }
+  return list;
+}
+
+/// A block without its nodes, which may use any block.
+Block read_signature(const Entry& e, Dims& dims, Report& report) {
+  Block block;
+  block.name = {e.key, e.place};
+  const std::string where = fmt::format("block '{}'", e.key);
+  report.check_name(e.key, e.place, "a block");
+  const size_t before = report.list.size();
+  if (report.expect(e.value, Item::Kind::table, where) &&
+      report.check_keys(e.value, {"in", "out", "params", "nodes"}, where)) {
+    const auto names = [&](std::string_view key, std::vector<Text>& list) {
+      const Entry* n = report.need(e.value, key, where);
+      auto read = n ? read_names(n->value, fmt::format("'{}'", key), report) : std::nullopt;
+      if (read) list = std::move(*read);
+    };
+    names("in", block.in);
+    names("out", block.out);
+    report.need(e.value, "nodes", where);
+    block.bad = report.list.size() > before;
+    block.params = read_declarations(e.value, "params", dims, report);
+  } else {
+    block.bad = true;
+  }
+  return block;
+}
+
+Names names_of(const std::vector<Declaration>& inputs, const std::vector<Declaration>& params,
+               Report& report) {
+  Names names;
+  for (const Declaration& d : inputs) define(names, d.name, report);
+  for (const Declaration& d : params) define(names, d.name, report);
+  return names;
+}
+
+/// The value must be known; `user` says who asks.
+bool check_known(const Names& names, const Text& t, std::string_view user, Report& report) {
+  if (names.find(t.text) != names.end()) return true;
+  if (report.names_lost) return false;
+  std::vector<std::string> known;
+  for (const auto& [name, place] : names) known.push_back(name);
+  report.error("E0204", t.place, fmt::format("unknown name '{}' {}", t.text, user),
+               suggest(t.text, known));
+  return false;
+}
+
+void read_body(Block& block, const Item& item, Model& model, Dims& dims, Report& report) {
+  if (block.bad) return;
+  Names names;
+  for (const Text& t : block.in) define(names, t, report);
+  for (const Declaration& d : block.params) define(names, d.name, report);
+  block.list = read_nodes(item.find("nodes")->value, model.blocks, block.params, dims, report);
+  connect(block.list, names, report);
+  for (const Text& t : block.out) {
+    check_known(names, t, fmt::format("in 'out' of block '{}'", block.name.text), report);
+  }
+}
+
+/// Refuses blocks that contain themselves and models that grow out of bounds.
+class BlockSizes {
+ public:
+  BlockSizes(Model& model, Report& report) : model_(model), report_(report) {}
+
+  void check() {
+    // In the order of the file, so that a cycle is reported where it first appears.
+    std::vector<Block*> blocks;
+    for (auto& [name, block] : model_.blocks) blocks.push_back(&block);
+    std::sort(blocks.begin(), blocks.end(), [](const Block* a, const Block* b) {
+      return a->name.place.line < b->name.place.line;
+    });
+    for (Block* b : blocks) size(*b);
+    size(model_.graph);
+  }
+
+ private:
+  int64_t size(NodeList& list) {
+    int64_t total = 0;
+    for (Node& n : list.nodes) {
+      int64_t nodes = 1;
+      if (n.kind == Node::Kind::block && !n.bad) {
+        const auto it = model_.blocks.find(n.target);
+        if (it == model_.blocks.end()) continue;
+        if (std::find(path_.begin(), path_.end(), &it->second) != path_.end()) {
+          report_cycle(it->second, n);
+          n.bad = true;
+          continue;
+        }
+        nodes = size(it->second) * std::max<int64_t>(n.repeat, 1);
+      }
+      total += nodes;
+      if (total > kMaxNodes) {
+        report_.error(
+            "E0506", n.place,
+            fmt::format("with all its blocks the model has more than {} nodes", kMaxNodes));
+        n.bad = true;
+        total -= nodes;
+      }
+    }
+    return total;
+  }
+
+  int64_t size(Block& block) {
+    if (const auto it = sizes_.find(&block); it != sizes_.end()) return it->second;
+    path_.push_back(&block);
+    const int64_t total = size(block.list);
+    path_.pop_back();
+    return sizes_[&block] = total;
+  }
+
+  void report_cycle(const Block& again, const Node& node) {
+    std::vector<std::string> steps;
+    const auto begin = std::find(path_.begin(), path_.end(), &again);
+    for (auto it = begin; it != path_.end(); ++it) {
+      const Block* next = it + 1 == path_.end() ? &again : *(it + 1);
+      steps.push_back(fmt::format("'{}' uses '{}'", (*it)->name.text, next->name.text));
+    }
+    report_.error("E0503", node.place,
+                  fmt::format("a block cannot contain itself: {}", fmt::join(steps, ", ")));
+  }
+
+  Model& model_;
+  Report& report_;
+  std::vector<const Block*> path_;
+  std::map<const Block*, int64_t> sizes_;
+};
+
+void read_outputs(const Item& root, const Names& names, Model& model, Report& report) {
+  const Entry* e = root.find("outputs");
+  if (!e || (e->value.kind == Item::Kind::table && e->value.entries.empty())) {
+    if (e || !report.names_lost) {
+      report.error("E0502", e ? e->place : root.place,
+                   "the model has no outputs; name them as in [outputs] y = \"y\"");
+    }
+    return;
+  }
+  if (!report.expect(e->value, Item::Kind::table, "'outputs'")) return;
+  for (const Entry& o : e->value.entries) {
+    report.check_name(o.key, o.place, "an output");
+    if (!report.expect(o.value, Item::Kind::string, fmt::format("output '{}'", o.key))) continue;
+    const Text value{o.value.text, o.value.place};
+    if (check_known(names, value, fmt::format("for output '{}'", o.key), report)) {
+      model.outputs.push_back({{o.key, o.place}, value});
+    }
+  }
+}
+
+TomlCompile read_compile(const Item& root, Report& report) {
+  TomlCompile compile;
+  const Entry* e = root.find("compile");
+  if (!e || !report.expect(e->value, Item::Kind::table, "'compile'")) return compile;
+  report.check_keys(e->value, {"target", "streams"}, "[compile]");
+  if (std::optional<std::string> target = read_string(e->value, "target", report)) {
+    const std::string_view digits = std::string_view(*target).substr(0, 3) == "sm_"
+                                        ? std::string_view(*target).substr(3)
+                                        : std::string_view();
+    if (digits.size() >= 2 && digits.size() <= 3 &&
+        std::all_of(digits.begin(), digits.end(),
+                    [](unsigned char c) { return std::isdigit(c); })) {
+      compile.target = std::move(target);
+    } else {
+      report.error("E0107", e->value.find("target")->value.place,
+                   fmt::format("'target' is an architecture like \"sm_90\", not '{}'", *target));
+    }
+  }
+  if (const Entry* streams = e->value.find("streams");
+      streams && report.expect(streams->value, Item::Kind::integer, "'streams'")) {
+    if (streams->value.integer >= 1 && streams->value.integer <= kMaxStreams) {
+      compile.streams = streams->value.integer;
+    } else {
+      report.error(
+          "E0107", streams->value.place,
+          fmt::format("'streams' is from 1 to {}, not {}", kMaxStreams, streams->value.integer));
+    }
+  }
+  return compile;
+}
+
+}  // namespace
+
+const Item* check_root(const Item& root, Report& report) {
+  const Entry* format = root.find("format");
+  if (format && (format->value.kind != Item::Kind::integer || format->value.integer != 1)) {
+    // In another format the rest may mean anything.
+    report.error("E0105", format->value.place, "this version of Braid reads 'format = 1' only");
+    throw Error(std::move(report.list));
+  }
+  const std::initializer_list<std::string_view> keys = {
+      "format", "name", "dims", "inputs", "params", "block", "graph", "outputs", "compile"};
+  const bool known = report.check_keys(root, keys, "a model file");
+  for (const Entry& e : root.entries) {
+    if (e.value.kind == Item::Kind::table &&
+        std::find(keys.begin(), keys.end(), e.key) == keys.end()) {
+      report.names_lost = true;
+    }
+  }
+  // A misspelt key was reported already.
+  if (!format && known) report.error("E0105", root.place, "a model file begins with 'format = 1'");
+  const Entry* dims = root.find("dims");
+  if (!dims) return nullptr;
+  if (report.expect(dims->value, Item::Kind::table, "'dims'")) return &dims->value;
+  report.names_lost = true;
+  return nullptr;
+}
+
+Model read_model(const Item& root, Report& report, Dims& dims) {
+  Model model;
+  model.name = read_string(root, "name", report).value_or("model");
+  model.inputs = read_declarations(root, "inputs", dims, report);
+  model.params = read_declarations(root, "params", dims, report);
+
+  const Entry* blocks = root.find("block");
+  if (blocks && report.expect(blocks->value, Item::Kind::table, "'block'")) {
+    for (const Entry& e : blocks->value.entries) {
+      model.blocks.emplace(e.key, read_signature(e, dims, report));
+    }
+    for (const Entry& e : blocks->value.entries) {
+      read_body(model.blocks.at(e.key), e.value, model, dims, report);
+    }
+  }
+
+  Names names = names_of(model.inputs, model.params, report);
+  const Entry* graph = root.find("graph");
+  if (!graph && !report.names_lost) report.need(root, "graph", "a model file");
+  if (graph && report.expect(graph->value, Item::Kind::table, "'graph'") &&
+      report.check_keys(graph->value, {"nodes"}, "[graph]")) {
+    if (const Entry* nodes = report.need(graph->value, "nodes", "[graph]")) {
+      model.graph = read_nodes(nodes->value, model.blocks, model.params, dims, report);
+    } else {
+      report.names_lost = true;
+    }
+  } else {
+    report.names_lost = true;
+  }
+  connect(model.graph, names, report);
+  BlockSizes(model, report).check();
+  read_outputs(root, names, model, report);
+  model.compile = read_compile(root, report);
+  return model;
+}
+
+}  // namespace braid::toml_reader

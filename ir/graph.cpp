@@ -1,0 +1,217 @@
+#include "ir/graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/tensor.hpp"
+#include "ir/text.hpp"
+
+namespace braid::ir {
+
+StrId Strings::intern(std::string_view s) {
+  if (const auto it = index_.find(s); it != index_.end()) return StrId{it->second};
+  const auto id = static_cast<uint32_t>(texts_.size());
+  texts_.emplace_back(s);
+  index_.emplace(texts_.back(), id);
+  return StrId{id};
+}
+
+Strings& Strings::operator=(const Strings& o) {
+  if (this == &o) return *this;
+  texts_ = o.texts_;
+  index_.clear();
+  for (uint32_t i = 0; i < texts_.size(); ++i) index_.emplace(texts_[i], i);
+  return *this;
+}
+
+namespace {
+
+/// Whether a static type's size stays below 2^62 bytes; symbolic ones are checked when bound.
+bool size_fits(const TensorType& t) {
+  int64_t bytes = size_of(t.dtype);
+  for (Dim d : t.shape) {
+    if (!d.is_const()) return true;
+    if (d.value() == 0) return true;
+  }
+  for (Dim d : t.shape) {
+    if (__builtin_mul_overflow(bytes, d.value(), &bytes)) return false;
+  }
+  return bytes <= int64_t{1} << 62;
+}
+
+}  // namespace
+
+Graph::Added Graph::try_add(NewOp op) {
+  const OpInfo& table = info(op.kind);
+  const auto count = static_cast<int>(op.operands.size());
+  if (count < table.min_operands || (table.max_operands >= 0 && count > table.max_operands)) {
+    return {{},
+            fmt::format("{} does not take {} operand{}", table.name, count, count == 1 ? "" : "s")};
+  }
+  TypeQuery q;
+  q.kind = op.kind;
+  q.attrs = op.attrs;
+  q.declared = op.type;
+  q.dims = &dims;
+  q.operands.reserve(op.operands.size());
+  const bool takes_state =
+      op.kind == OpKind::read || op.kind == OpKind::assign || op.kind == OpKind::update;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Value& v = value(op.operands[i]);
+    q.operands.push_back(v.type);
+    q.operand_is_state.push_back(v.state);
+    if (v.state != (takes_state && i == 0)) {
+      return {{},
+              v.state
+                  ? fmt::format("{}: operand {} is a param, not its value: read it", table.name, i)
+                  : fmt::format("{}: operand {} must be a param", table.name, i)};
+    }
+  }
+  TypeAnswer answer = table.type_rule(q);
+  if (!answer.error.empty()) return {{}, std::move(answer.error)};
+  if (!size_fits(answer.type)) {
+    return {{}, fmt::format("{} is larger than 2^62 bytes", to_string(answer.type, &dims))};
+  }
+  const ValueId result{static_cast<uint32_t>(values_.size())};
+  values_.push_back({OpId{static_cast<uint32_t>(ops_.size())}, answer.type, answer.state});
+  ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), result, op.name, op.loc});
+  return {result, {}};
+}
+
+ValueId Graph::add(NewOp op) {
+  Added added = try_add(std::move(op));
+  if (!added.error.empty()) throw InternalError(added.error);
+  return added.value;
+}
+
+uint32_t Graph::add_literal(Literal literal) {
+  literals.push_back(std::move(literal));
+  return static_cast<uint32_t>(literals.size() - 1);
+}
+
+ValueId Graph::splat(TensorType type, double x, StrId op_name, Loc loc) {
+  HostTensor one(TensorType{type.dtype, {}});
+  one.set(0, x);
+  const uint32_t literal = add_literal({type, true, std::move(one.bytes)});
+  return add({OpKind::constant, ConstAttr{literal}, {}, type, op_name, loc});
+}
+
+std::optional<double> Graph::splat_value(ValueId v) const {
+  const Op* op = &def(v);
+  while (op->kind == OpKind::view) op = &def(op->operands[0]);
+  if (op->kind != OpKind::constant) return std::nullopt;
+  const Literal& l = literals[std::get<ConstAttr>(op->attrs).literal];
+  if (!l.splat) return std::nullopt;
+  HostTensor one(TensorType{l.type.dtype, {}});
+  one.bytes = l.bytes;
+  return one.at(0);
+}
+
+std::vector<std::vector<OpId>> Graph::users() const {
+  std::vector<std::vector<OpId>> users(values_.size());
+  for (uint32_t i = 0; i < ops_.size(); ++i) {
+    for (ValueId v : ops_[i].operands) {
+      std::vector<OpId>& u = users[v.index];
+      if (u.empty() || u.back() != OpId{i}) u.push_back(OpId{i});
+    }
+  }
+  return users;
+}
+
+Place Graph::place(const Loc& loc) const {
+  return {std::string(strings[loc.file]), loc.line, loc.column, loc.end_column};
+}
+
+ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operands) {
+  const Op& op = from.op(id);
+  NewOp copy{op.kind, op.attrs, std::move(operands), from.type(op.result), {}, op.loc};
+  if (op.name.valid()) copy.name = strings.intern(from.strings[op.name]);
+  if (op.loc.file.valid()) copy.loc.file = strings.intern(from.strings[op.loc.file]);
+  if (!copy.type->shape.is_static()) {
+    for (Dim& d : std::span(&copy.type->shape[0], static_cast<size_t>(copy.type->shape.rank()))) {
+      if (d.is_const()) continue;
+      const auto moved = dims.parse(from.dims.str(d));
+      ensure(moved.has_value(), "a dim does not survive being printed and parsed");
+      d = *moved;
+    }
+  }
+  if (const ConstAttr* c = std::get_if<ConstAttr>(&op.attrs)) {
+    Literal l = from.literals[c->literal];
+    l.type = *copy.type;
+    copy.attrs = ConstAttr{add_literal(std::move(l))};
+  }
+  return add(std::move(copy));
+}
+
+void Graph::bind_dims(const DimTable::Bindings& bindings) {
+  std::vector<Diagnostic> errors;
+  const auto fail = [&](std::string code, std::string message, std::string hint = {}) {
+    Diagnostic d;
+    d.code = std::move(code);
+    d.message = std::move(message);
+    d.suggestion = std::move(hint);
+    errors.push_back(std::move(d));
+  };
+  const std::vector<DimTable::Symbol>& symbols = dims.symbols();
+  std::vector<std::optional<int64_t>> given(symbols.size());
+  for (const auto& [dim, size] : bindings) {
+    const auto it = std::find_if(symbols.begin(), symbols.end(),
+                                 [&, n = &dim](const DimTable::Symbol& s) { return s.name == *n; });
+    if (it == symbols.end()) {
+      std::vector<std::string> known;
+      for (const auto& s : symbols) known.push_back(s.name);
+      fail("E0601", fmt::format("the model has no dim '{}'", dim), suggest(dim, known));
+    } else {
+      given[static_cast<size_t>(it - symbols.begin())] = size;
+    }
+  }
+  std::vector<int64_t> values(symbols.size(), 1);
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const std::optional<int64_t> v = given[i] ? given[i] : symbols[i].default_value;
+    if (!v) {
+      fail("E0602",
+           fmt::format("dim '{0}' has no value: give one with --dim {0}=N", symbols[i].name));
+    } else if (*v < 0) {
+      fail("E0604", fmt::format("dim '{}' is {}, which is negative", symbols[i].name, *v));
+    } else if (symbols[i].max && *v > *symbols[i].max) {
+      fail("E0603", fmt::format("dim '{}' is {}, above its maximum {}", symbols[i].name, *v,
+                                *symbols[i].max));
+    } else {
+      values[i] = *v;
+    }
+  }
+  if (!errors.empty()) throw Error(std::move(errors));
+
+  const auto bind = [&](TensorType& t, const Op* at) {
+    const TensorType before = t;
+    bool good = true;
+    for (int i = 0; i < t.shape.rank(); ++i) {
+      const auto n = dims.eval(t.shape[i], values);
+      good = good && n.has_value();
+      t.shape[i] = Dim(n.value_or(1));
+    }
+    if (good && size_fits(t)) return;
+    fail("E0604",
+         fmt::format("{} overflows or is negative with these dims", to_string(before, &dims)));
+    if (at) errors.back().place = place(at->loc);
+  };
+  for (Value& v : values_) bind(v.type, &ops_[v.def.index]);
+  for (Literal& l : literals) bind(l.type, nullptr);
+  if (!errors.empty()) throw Error(std::move(errors));
+  // What was undecided with symbols is decided now: slices, for one.
+  for (const Op& op : ops_) {
+    TypeQuery q{op.kind, op.attrs, {}, {}, value(op.result).type, &dims};
+    for (ValueId v : op.operands) {
+      q.operands.push_back(type(v));
+      q.operand_is_state.push_back(value(v).state);
+    }
+    const TypeAnswer answer = info(op.kind).type_rule(q);
+    if (answer.error.empty()) continue;
+    fail("E0301", answer.error + " (with these dims)");
+    errors.back().place = place(op.loc);
+  }
+  if (!errors.empty()) throw Error(std::move(errors));
+}
+
+}  // namespace braid::ir

@@ -1,0 +1,165 @@
+// The op graph: ops and values in arenas, addressed by index.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/diagnostic.hpp"
+#include "ir/op.hpp"
+#include "ir/type.hpp"
+
+namespace braid::ir {
+
+/// Typed indices, so that an op cannot be passed for a value.
+template <class Tag>
+struct Id {
+  uint32_t index = UINT32_MAX;
+  constexpr bool valid() const { return index != UINT32_MAX; }
+  constexpr auto operator<=>(const Id&) const = default;
+};
+using OpId = Id<struct OpTag>;
+using ValueId = Id<struct ValueTag>;
+using RegionId = Id<struct RegionTag>;
+using StrId = Id<struct StrTag>;
+
+/// Interned strings: names and file names.
+class Strings {
+ public:
+  StrId intern(std::string_view s);
+  std::string_view operator[](StrId id) const {
+    return id.valid() ? std::string_view(texts_[id.index]) : std::string_view();
+  }
+
+ private:
+  std::deque<std::string> texts_;  // a deque keeps the views in index_ valid
+  std::unordered_map<std::string_view, uint32_t> index_;
+
+ public:
+  Strings() = default;
+  Strings(const Strings& o) { *this = o; }
+  Strings& operator=(const Strings& o);
+  Strings(Strings&&) = default;
+  Strings& operator=(Strings&&) = default;
+};
+
+struct Loc {
+  StrId file;
+  uint32_t line = 0, column = 0, end_column = 0;
+};
+
+/// A constant's value: row-major elements in dtype's bytes, or one element for all.
+struct Literal {
+  TensorType type;
+  bool splat = false;
+  std::vector<std::byte> bytes;
+  bool operator==(const Literal&) const = default;
+};
+
+struct Value {
+  OpId def;
+  TensorType type;
+  bool state = false;  // a version of a param, not a tensor: only read, assign, update take it
+};
+
+/// Every op of the present kinds has exactly one result.
+struct Op {
+  OpKind kind;
+  Attrs attrs;
+  std::vector<ValueId> operands;
+  ValueId result;
+  StrId name;  // scoped: "block3/mlp/w1"; unique for inputs and params
+  Loc loc;
+};
+
+struct Output {
+  std::string name;
+  ValueId value;
+  Loc loc;
+};
+
+/// A note on scopes, for folding dumps: `count` copies of scopes `prefix`0, `prefix`1, ...
+struct Repeat {
+  std::string prefix;
+  int64_t count;
+  bool operator==(const Repeat&) const = default;
+};
+
+/// Mutable; SSA: ops stand in an order in which every operand is defined before its use.
+/// State versions form a chain: a version has at most one assign or update.
+class Graph {
+ public:
+  explicit Graph(std::string graph_name = "graph") : name(std::move(graph_name)) {}
+
+  std::string name;
+  Strings strings;
+  DimTable dims;
+  std::vector<Literal> literals;
+  std::vector<Output> outputs;
+  std::vector<Repeat> repeats;
+
+  struct NewOp {
+    OpKind kind;
+    Attrs attrs{};
+    std::vector<ValueId> operands{};
+    std::optional<TensorType> type{};  // where the operands do not imply it
+    StrId name{};
+    Loc loc{};
+  };
+  struct Added {
+    ValueId value;
+    std::string error;  // not empty: nothing was added
+  };
+  /// Checks operand count and types by the op table and appends the op.
+  Added try_add(NewOp op);
+  /// The same where a failure would be our own bug: throws InternalError.
+  ValueId add(NewOp op);
+
+  const std::vector<Op>& ops() const { return ops_; }
+  std::vector<Op>& ops() { return ops_; }
+  const Op& op(OpId id) const { return ops_[id.index]; }
+  Op& op(OpId id) { return ops_[id.index]; }
+  const std::vector<Value>& values() const { return values_; }
+  const Value& value(ValueId id) const { return values_[id.index]; }
+  Value& value(ValueId id) { return values_[id.index]; }
+  const Op& def(ValueId id) const { return op(value(id).def); }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+  std::string_view name_of(OpId id) const { return strings[op(id).name]; }
+
+  /// A splat literal; `x` is converted to the dtype.
+  ValueId splat(TensorType type, double x, StrId name = {}, Loc loc = {});
+  uint32_t add_literal(Literal literal);
+  /// The value of a splat constant as a double, if `v` is one (through broadcasts and reshapes).
+  std::optional<double> splat_value(ValueId v) const;
+
+  /// users[v] = ops that take value v, each once, in order.
+  std::vector<std::vector<OpId>> users() const;
+  Place place(const Loc& loc) const;
+
+  /// Copies op `id` of `from` into this graph with the given operands (names, places, literals
+  /// and symbols carried over).
+  ValueId clone_op(const Graph& from, OpId id, std::vector<ValueId> operands);
+
+  /// Gives every symbol its value and makes all types static.
+  /// Throws Error for an unknown name, a missing value, one above its max, or an overflow.
+  void bind_dims(const DimTable::Bindings& bindings);
+
+ private:
+  std::vector<Op> ops_;
+  std::vector<Value> values_;
+};
+
+/// Everything that add() cannot see: order, unique names, state chains, outputs. Empty = well
+/// formed.
+std::vector<Diagnostic> verify(const Graph& graph);
+
+}  // namespace braid::ir

@@ -1,0 +1,113 @@
+// The table of op kinds: the only place that lists them, with shape rules, evaluation and cost.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/scalar.hpp"
+#include "ir/type.hpp"
+
+namespace braid::ir {
+
+/// Numbers are part of the file formats: never reuse one. At most 32 kinds; a test counts.
+enum class OpKind : uint8_t {
+  input = 0,     //  () -> T                     bound per launch, named
+  param = 1,     //  () -> state T               a named tensor of the Store: its first version
+  read = 2,      //  (state T) -> T              the value of that version
+  assign = 3,    //  (state T, T) -> state T     the next version
+  update = 4,    //  (state T, U, i.. ) -> state T   next version: box U written at clamped starts
+  constant = 5,  //  () -> T                   a literal, splat or full
+  iota = 6,      //  () -> T                     index along one axis
+  map = 7,       //  (T..) -> U                  a scalar function per element; equal shapes
+  reduce = 8,    //  (T) -> T                    fold some axes away with a combiner
+  dot = 9,       //  ([B..,M,K], [B..,K,N]) -> [B..,M,N]   flags transpose the last two axes
+  view = 10,     //  (T) -> U                    reshape, transpose, broadcast or slice
+  concat = 11,   //  (T..) -> U                 along one axis
+  gather = 12,   //  (T, indices) -> U          rows of `axis` by clamped i32/i64 index
+};
+
+enum class ViewKind : uint8_t { reshape = 0, transpose = 1, broadcast = 2, slice = 3 };
+
+using Axes = std::array<int64_t, kMaxRank>;
+
+struct MapAttr {
+  Fn fn;
+  bool operator==(const MapAttr&) const = default;
+};
+struct ReduceAttr {
+  Fn fn;
+  uint32_t axes = 0;  // bit i: axis i is folded; the result has the other axes in order
+  bool operator==(const ReduceAttr&) const = default;
+};
+struct DotAttr {
+  bool ta = false, tb = false;  // lhs is [B..,K,M], rhs is [B..,N,K]
+  bool operator==(const DotAttr&) const = default;
+};
+struct ViewAttr {
+  ViewKind kind = ViewKind::reshape;
+  /// transpose: result axis i is operand axis a[i]. broadcast: operand axis i is result axis a[i]
+  /// (increasing; the operand's extent there is the result's or 1). slice: starts in a, steps
+  /// (>= 1) in b, extents from the result type. reshape: unused (same number of elements).
+  Axes a{}, b{};
+  bool operator==(const ViewAttr&) const = default;
+};
+struct AxisAttr {  // iota, concat, gather
+  int axis = 0;
+  bool operator==(const AxisAttr&) const = default;
+};
+struct ConstAttr {
+  uint32_t literal = 0;  // index into the graph's literals
+  bool operator==(const ConstAttr&) const = default;
+};
+/// How a Store fills a param that nobody loads. `normal` is deterministic in the seed and name.
+enum class Init : uint8_t { normal = 0, zeros = 1, ones = 2 };
+struct ParamAttr {
+  Init init = Init::normal;
+  double scale = 0.05;  // standard deviation for normal
+  bool operator==(const ParamAttr&) const = default;
+};
+using Attrs = std::variant<std::monostate, MapAttr, ReduceAttr, DotAttr, ViewAttr, AxisAttr,
+                           ConstAttr, ParamAttr>;
+
+class Graph;
+struct Op;
+
+/// What a type rule sees and answers.
+struct TypeQuery {
+  OpKind kind;
+  Attrs attrs;
+  std::vector<TensorType> operands;
+  std::vector<bool> operand_is_state;
+  std::optional<TensorType> declared;  // given by the caller; needed where nothing implies it
+  DimTable* dims = nullptr;
+};
+struct TypeAnswer {
+  TensorType type;
+  bool state = false;
+  std::string error;  // not empty: refused, with a sentence that names the operands' types
+};
+
+struct OpInfo {
+  OpKind kind;
+  std::string_view name;  // in .bir
+  int min_operands;
+  int max_operands;  // -1: any number
+  /// Never needs memory of its own: evaluated by index where it is used.
+  bool free;
+  TypeAnswer (*type_rule)(const TypeQuery&);
+  /// Arithmetic operations for one evaluation (static types).
+  int64_t (*flops)(const Graph&, const Op&);
+};
+
+std::span<const OpInfo> op_table();
+const OpInfo& info(OpKind kind);
+std::optional<OpKind> op_kind_from_name(std::string_view name);
+std::string_view name_of(ViewKind kind);
+
+}  // namespace braid::ir

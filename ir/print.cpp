@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include "ir/tensor.hpp"
+#include "ir/text.hpp"
+
+namespace braid::ir {
+namespace {
+
+std::string quoted(std::string_view s) {
+  std::string out = "\"";
+  for (char c : s) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string list(std::span<const int64_t> xs) {
+  std::string s = "[";
+  for (size_t i = 0; i < xs.size(); ++i) s += fmt::format("{}{}", i ? ", " : "", xs[i]);
+  return s + "]";
+}
+
+std::string axes(const Axes& a, int rank) {
+  return list(std::span(a.data(), static_cast<size_t>(rank)));
+}
+
+/// The op's name in the text: the function of a map, the kind of a view.
+std::string mnemonic(const Op& op) {
+  if (const auto* a = std::get_if<MapAttr>(&op.attrs)) return std::string(braid::info(a->fn).name);
+  if (const auto* a = std::get_if<ReduceAttr>(&op.attrs)) {
+    return fmt::format("reduce_{}", braid::info(a->fn).name);
+  }
+  if (const auto* a = std::get_if<ViewAttr>(&op.attrs)) return std::string(name_of(a->kind));
+  return std::string(info(op.kind).name);
+}
+
+std::string literal_text(const Literal& l) {
+  if (!l.splat) {
+    std::string hex = "hex\"";
+    for (std::byte b : l.bytes) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
+    return hex + "\"";
+  }
+  HostTensor one(TensorType{l.type.dtype, {}});
+  one.bytes = l.bytes;
+  if (!is_float(l.type.dtype)) return fmt::format("{}", one.int_at(0));
+  // A NaN keeps its bits only as hex; every other value has a shortest decimal that reads back.
+  if (one.at(0) != one.at(0)) return "nan";
+  return fmt::format("{}", one.at(0));
+}
+
+std::string attributes(const Graph& g, const Op& op) {
+  const auto axis_bits = [](uint32_t bits) {
+    std::vector<int64_t> xs;
+    for (int64_t i = 0; i < kMaxRank; ++i) {
+      if (bits >> i & 1) xs.push_back(i);
+    }
+    return list(xs);
+  };
+  struct Visitor {
+    const Graph& g;
+    const Op& op;
+    decltype(axis_bits)& bits;
+    std::string operator()(const ReduceAttr& a) const {
+      return fmt::format("axes={}", bits(a.axes));
+    }
+    std::string operator()(const DotAttr& a) const {
+      std::string s;
+      if (a.ta) s += "ta=true";
+      if (a.tb) s += s.empty() ? "tb=true" : ", tb=true";
+      return s;
+    }
+    std::string operator()(const ViewAttr& a) const {
+      const int rank = g.type(op.operands[0]).shape.rank();
+      switch (a.kind) {
+        case ViewKind::reshape:
+          return {};
+        case ViewKind::slice:
+          return fmt::format("starts={}, steps={}", axes(a.a, rank), axes(a.b, rank));
+        default:
+          return fmt::format("axes={}", axes(a.a, rank));
+      }
+    }
+    std::string operator()(const AxisAttr& a) const { return fmt::format("axis={}", a.axis); }
+    std::string operator()(const ParamAttr& a) const {
+      constexpr std::array<std::string_view, 3> kInit{"normal", "zeros", "ones"};
+      if (a.init != Init::normal) {
+        return fmt::format("init={}", kInit[static_cast<size_t>(a.init)]);
+      }
+      return a == ParamAttr{} ? "" : fmt::format("scale={}", a.scale);
+    }
+    std::string operator()(const MapAttr&) const { return {}; }
+    std::string operator()(const ConstAttr&) const { return {}; }
+    std::string operator()(std::monostate) const { return {}; }
+  };
+  return std::visit(Visitor{g, op, axis_bits}, op.attrs);
+}
+
+std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
+  const Op& op = g.op(id);
+  const Value& v = g.value(op.result);
+  std::string s = fmt::format("%{}: {}{} = {}", op.result.index, v.state ? "state " : "",
+                              to_string(v.type, &g.dims), mnemonic(op));
+  if (const auto* c = std::get_if<ConstAttr>(&op.attrs)) {
+    s += " " + literal_text(g.literals[c->literal]);
+  }
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    s += fmt::format("{} %{}", i ? "," : "", op.operands[i].index);
+  }
+  if (op.name.valid()) s += " " + quoted(g.strings[op.name]);
+  if (const std::string a = attributes(g, op); !a.empty()) s += " {" + a + "}";
+  if (options.places && op.loc.line != 0) {
+    s += fmt::format(" loc({}:{}:{}:{})", quoted(g.strings[op.loc.file]), op.loc.line,
+                     op.loc.column, op.loc.end_column);
+  }
+  return s;
+}
+
+}  // namespace
+
+std::string print_op(const Graph& graph, OpId id) { return op_text(graph, id, {}); }
+
+std::string print(const Graph& graph, const PrintOptions& options) {
+  std::string s = fmt::format("bir {}\ngraph {} {{\n", kBirVersion, quoted(graph.name));
+  for (const DimTable::Symbol& d : graph.dims.symbols()) {
+    s += "  dim " + d.name;
+    if (d.default_value) s += fmt::format(" = {}", *d.default_value);
+    if (d.max) s += fmt::format(" max {}", *d.max);
+    s += "\n";
+  }
+  for (const Repeat& r : graph.repeats) {
+    s += fmt::format("  repeat {} {}\n", quoted(r.prefix), r.count);
+  }
+  for (uint32_t i = 0; i < graph.ops().size(); ++i) {
+    s += "  " + op_text(graph, OpId{i}, options) + "\n";
+  }
+  for (const Output& o : graph.outputs) {
+    s += fmt::format("  output {} %{}", quoted(o.name), o.value.index);
+    if (options.places && o.loc.line != 0) {
+      s += fmt::format(" loc({}:{}:{}:{})", quoted(graph.strings[o.loc.file]), o.loc.line,
+                       o.loc.column, o.loc.end_column);
+    }
+    s += "\n";
+  }
+  return s + "}\n";
+}
+
+}  // namespace braid::ir

@@ -1,0 +1,64 @@
+#include "ir/program.hpp"
+
+#include <array>
+
+namespace braid {
+
+std::optional<Target> target_from_name(std::string_view name) {
+  struct Chip {
+    std::string_view arch;
+    int sms;  // of the usual data-centre part, or the largest of its kind
+  };
+  static constexpr std::array<Chip, 9> kChips{{{"sm_80", 108},
+                                               {"sm_86", 84},
+                                               {"sm_87", 16},
+                                               {"sm_89", 142},
+                                               {"sm_90", 132},
+                                               {"sm_100", 148},
+                                               {"sm_103", 160},
+                                               {"sm_120", 188},
+                                               {"sm_121", 48}}};
+  for (const Chip& c : kChips) {
+    if (c.arch == name) {
+      Target t;
+      t.arch = std::string(name);
+      t.sms = c.sms;
+      return t;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view name_of(Segment s) {
+  switch (s) {
+    case Segment::param:
+      return "param";
+    case Segment::constant:
+      return "constant";
+    case Segment::input:
+      return "input";
+    case Segment::output:
+      return "output";
+    case Segment::temp:
+      return "temp";
+  }
+  return "?";
+}
+
+std::string_view name_of(Role r) { return r == Role::in ? "in" : r == Role::out ? "out" : "inout"; }
+
+std::string_view name_of(EdgeReason r) {
+  switch (r) {
+    case EdgeReason::raw:
+      return "raw";
+    case EdgeReason::war:
+      return "war";
+    case EdgeReason::waw:
+      return "waw";
+    case EdgeReason::lane:
+      return "lane";
+  }
+  return "?";
+}
+
+}  // namespace braid

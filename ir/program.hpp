@@ -1,0 +1,202 @@
+// Program: the whole plan as plain data, and the one contract between passes and runtime.
+// Everything the runtime does is written here; it takes no decision of its own.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "ir/type.hpp"
+
+namespace braid {
+
+/// Version of the serialised form. A reader takes its own major and any minor up to its own.
+inline constexpr int kProgramMajor = 1;
+inline constexpr int kProgramMinor = 0;
+
+/// What kernels are generated and costed for. Checked-in numbers, so that a plan does not depend
+/// on the machine that makes it.
+struct Target {
+  std::string arch = "sm_90";
+  int sms = 132;
+  int64_t max_threads_per_block = 1024;
+  int64_t shared_bytes_per_block = 48 * 1024;  // static; more needs opting in
+  bool operator==(const Target&) const = default;
+};
+/// "sm_80", "sm_90", ...: nothing for a name outside sm_80 .. sm_121.
+std::optional<Target> target_from_name(std::string_view name);
+
+/// Why a buffer exists and who owns its bytes.
+enum class Segment : uint8_t {
+  param = 0,     // in the Store: weights and state
+  constant = 1,  // in the Store: literals too large for kernel text
+  input = 2,     // bound per executable, read only
+  output = 3,    // bound per executable
+  temp = 4,      // in the executable's arena, may share bytes
+};
+std::string_view name_of(Segment s);
+
+/// One allocation-like thing. For temp, `offset` is a place in the arena; for constant, in
+/// Program::constants; inputs, outputs and params are allocations of their own (offset 0).
+struct Buffer {
+  std::string name;  // the input's, output's or param's name; for temps the op that fills it
+  Segment segment = Segment::temp;
+  TensorType type;
+  int64_t bytes = 0;
+  int64_t offset = 0;
+};
+
+/// Row-major contiguous elements inside a buffer, holding one value of the source graph.
+struct View {
+  uint32_t buffer = 0;
+  int64_t offset = 0;  // bytes from the buffer's start
+  TensorType type;
+  std::vector<int64_t> strides;  // in elements; row-major today
+  uint32_t value = UINT32_MAX;   // id of the source value that these bytes hold (see Node::values)
+};
+
+enum class Role : uint8_t { in = 0, out = 1, inout = 2 };
+std::string_view name_of(Role r);
+
+/// One pointer argument of a kernel.
+struct ArgSlot {
+  std::string name;  // of the body's input, param or output
+  Role role = Role::in;
+  TensorType type;
+};
+
+struct LaunchShape {
+  std::array<uint32_t, 3> grid{1, 1, 1};
+  std::array<uint32_t, 3> block{1, 1, 1};
+  uint32_t shared_bytes = 0;  // dynamic
+  bool operator==(const LaunchShape&) const = default;
+};
+
+/// A kernel: what it computes, and how. Nodes with equal bodies share one.
+struct Kernel {
+  std::string symbol;  // "row_layer_norm_3f2a91c4": family, what it does, hash of the body
+  std::string family;  // "row" or "dot"
+  /// What it computes: inputs and params (params where it writes in place) are the leading
+  /// arguments in op order, outputs the rest. The simulator evaluates this.
+  ir::Graph body;
+  std::vector<ArgSlot> args;
+  LaunchShape launch;
+  uint32_t module = 0;      // the NVRTC program that holds it
+  int64_t flops = 0;        // per launch
+  int64_t bytes_moved = 0;  // per launch, each argument once
+  bool waits = false;       // the code executes griddepcontrol.wait before its first access
+};
+
+/// One NVRTC program. `image` is empty until compiled.
+struct Module {
+  std::string source;
+  std::string arch;
+  std::vector<std::byte> image;  // cubin
+};
+
+/// One kernel launch in a graph.
+struct Node {
+  uint32_t kernel = 0;
+  std::vector<uint32_t> args;  // views, one per ArgSlot
+  /// The source values that the arguments must hold before (in) and hold after (out); for an
+  /// inout slot the value after. The checker compares these with what the bytes really hold.
+  std::vector<uint32_t> values;
+  /// For inout slots the value before; UINT32_MAX elsewhere, and for a slot that is only written.
+  std::vector<uint32_t> values_before;
+  std::vector<std::string> ops;  // the source ops it stands for, scoped names with kinds
+  std::string place;             // of the last op: "mlp.toml:12:3" or empty
+  uint32_t level = 0;            // the run of the levels pass it belongs to
+  uint32_t lane = 0;
+  uint32_t position = 0;   // in its lane
+  double estimate_us = 0;  // by the cost model, without the edge
+};
+
+enum class EdgeKind : uint8_t { full = 0, programmatic = 1 };
+enum class EdgeReason : uint8_t {
+  raw = 0,   // reads what the source writes
+  war = 1,   // overwrites what the source reads
+  waw = 2,   // overwrites what the source writes
+  lane = 3,  // keeps the lane a chain
+};
+std::string_view name_of(EdgeReason r);
+
+struct Edge {
+  uint32_t from = 0, to = 0;
+  EdgeKind kind = EdgeKind::full;
+  EdgeReason reason = EdgeReason::raw;
+  uint32_t buffer = UINT32_MAX;  // for raw, war, waw
+};
+
+/// A graph (or, later, the body of a conditional): nodes in launch order, which is topological.
+struct Body {
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;  // sorted by (to, from): the unique transitive reduction
+  uint32_t lanes = 1;
+};
+
+/// What the host does, in order. Launch is the only step until host ops exist.
+struct Step {
+  enum class Kind : uint8_t { launch = 0 } kind = Kind::launch;
+  uint32_t body = 0;
+};
+
+/// A named thing that callers bind, read or load.
+struct Binding {
+  std::string name;
+  uint32_t buffer = 0;
+  uint32_t value = UINT32_MAX;  // the source value it holds: an input before, an output after
+};
+
+struct ParamBinding {
+  std::string name;
+  uint32_t buffer = 0;
+  ir::Init init = ir::Init::normal;
+  double scale = 0.05;
+  bool written = false;               // some node assigns it
+  uint32_t first_value = UINT32_MAX;  // the version it holds before a launch ...
+  uint32_t last_value = UINT32_MAX;   // ... and after one
+};
+
+struct Program {
+  std::string name;
+  Target target;
+  std::string options;  // the options that shaped the plan, as text
+  DimTable::Bindings dims;
+  std::vector<Buffer> buffers;
+  std::vector<View> views;
+  std::vector<Kernel> kernels;
+  std::vector<Module> modules;
+  std::vector<Body> bodies;
+  std::vector<Step> script;
+  std::vector<Binding> inputs;  // in the graph's order
+  std::vector<Binding> outputs;
+  std::vector<ParamBinding> params;
+  std::vector<std::byte> constants;
+  std::vector<ir::Repeat> repeats;
+  int64_t arena_bytes = 0;
+  int64_t arena_lower_bound = 0;  // the most temp bytes live at one node
+  int64_t temp_bytes_unshared = 0;
+  uint32_t source_ops = 0;  // ops of the graph as given
+  /// What the levels pass proved: graphs needed, and the path that forces them.
+  uint32_t graphs = 1;
+  std::vector<std::string> certificate;
+};
+
+/// Text for people: kernels with their ops, buffers with offsets and the total, nodes and edges.
+std::string to_text(const Program& p);
+/// JSON with "schema": "braid.program/1"; no sources or images unless asked. Fixed key order.
+std::string to_json(const Program& p, bool with_source = false);
+/// Graphviz: one box a node, lanes as colours, edges by reason.
+std::string to_dot(const Program& p);
+
+/// The `.braid` file: see ir/README.md. read_program throws Error for anything but a well-formed
+/// file of a known major version; it trusts no length or index in it.
+std::vector<std::byte> write_program(const Program& p);
+Program read_program(const std::vector<std::byte>& bytes, std::string_view file = "<braid>");
+
+}  // namespace braid

@@ -1,0 +1,276 @@
+#include "ir/program_json.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "ir/text.hpp"
+
+namespace braid {
+namespace {
+
+constexpr std::string_view kSchema = "braid.program/1";
+
+Json type_json(const TensorType& t) {
+  return Json{{"dtype", name_of(t.dtype)}, {"shape", t.shape.extents()}};
+}
+
+TensorType type_from(const Json& j) {
+  const auto dtype = dtype_from_name(j.at("dtype").get<std::string>());
+  if (!dtype) throw std::runtime_error("unknown dtype " + j.at("dtype").dump());
+  const auto extents = j.at("shape").get<std::vector<int64_t>>();
+  if (extents.size() > static_cast<size_t>(kMaxRank)) throw std::runtime_error("rank above 8");
+  int64_t bytes = size_of(*dtype);
+  for (int64_t e : extents) {
+    if (e < 0) throw std::runtime_error("negative extent");
+    if (e > 0 && __builtin_mul_overflow(bytes, e, &bytes))
+      throw std::runtime_error("shape overflow");
+  }
+  return {*dtype, Shape::of(extents)};
+}
+
+/// The enumerator whose name is the JSON string, among the first `count`.
+template <class E>
+E enum_from(const Json& j, int count) {
+  const auto text = j.get<std::string>();
+  for (int i = 0; i < count; ++i) {
+    if (name_of(static_cast<E>(i)) == text) return static_cast<E>(i);
+  }
+  throw std::runtime_error("unknown name '" + text + "'");
+}
+
+Json bindings_json(const std::vector<Binding>& bindings) {
+  Json out = Json::array();
+  for (const Binding& b : bindings) {
+    out.push_back({{"name", b.name}, {"buffer", b.buffer}, {"value", b.value}});
+  }
+  return out;
+}
+
+std::vector<Binding> bindings_from(const Json& j) {
+  std::vector<Binding> out;
+  for (const Json& b : j) {
+    out.push_back({b.at("name").get<std::string>(), b.at("buffer").get<uint32_t>(),
+                   b.at("value").get<uint32_t>()});
+  }
+  return out;
+}
+
+Json kernel_json(const Kernel& k) {
+  Json args = Json::array();
+  for (const ArgSlot& a : k.args) {
+    args.push_back({{"name", a.name}, {"role", name_of(a.role)}, {"type", type_json(a.type)}});
+  }
+  return {
+      {"symbol", k.symbol},    {"family", k.family},       {"args", args},
+      {"grid", k.launch.grid}, {"block", k.launch.block},  {"shared_bytes", k.launch.shared_bytes},
+      {"module", k.module},    {"flops", k.flops},         {"bytes_moved", k.bytes_moved},
+      {"waits", k.waits},      {"body", ir::print(k.body)}};
+}
+
+Kernel kernel_from(const Json& j) {
+  Kernel k;
+  k.symbol = j.at("symbol").get<std::string>();
+  k.family = j.at("family").get<std::string>();
+  for (const Json& a : j.at("args")) {
+    k.args.push_back({a.at("name").get<std::string>(), enum_from<Role>(a.at("role"), 3),
+                      type_from(a.at("type"))});
+  }
+  k.launch.grid = j.at("grid").get<std::array<uint32_t, 3>>();
+  k.launch.block = j.at("block").get<std::array<uint32_t, 3>>();
+  k.launch.shared_bytes = j.at("shared_bytes").get<uint32_t>();
+  k.module = j.at("module").get<uint32_t>();
+  k.flops = j.at("flops").get<int64_t>();
+  k.bytes_moved = j.at("bytes_moved").get<int64_t>();
+  k.waits = j.at("waits").get<bool>();
+  k.body = ir::parse(j.at("body").get<std::string>(), k.symbol);
+  return k;
+}
+
+Json node_json(const Node& n) {
+  return {{"kernel", n.kernel},     {"args", n.args},
+          {"values", n.values},     {"values_before", n.values_before},
+          {"ops", n.ops},           {"place", n.place},
+          {"level", n.level},       {"stream", n.lane},
+          {"position", n.position}, {"estimate_us", n.estimate_us}};
+}
+
+Node node_from(const Json& j) {
+  Node n;
+  n.kernel = j.at("kernel").get<uint32_t>();
+  n.args = j.at("args").get<std::vector<uint32_t>>();
+  n.values = j.at("values").get<std::vector<uint32_t>>();
+  n.values_before = j.at("values_before").get<std::vector<uint32_t>>();
+  n.ops = j.at("ops").get<std::vector<std::string>>();
+  n.place = j.at("place").get<std::string>();
+  n.level = j.at("level").get<uint32_t>();
+  n.lane = j.at("stream").get<uint32_t>();
+  n.position = j.at("position").get<uint32_t>();
+  n.estimate_us = j.at("estimate_us").get<double>();
+  return n;
+}
+
+Json body_json(const Body& b) {
+  Json nodes = Json::array(), edges = Json::array();
+  for (const Node& n : b.nodes) nodes.push_back(node_json(n));
+  for (const Edge& e : b.edges) {
+    edges.push_back({{"from", e.from},
+                     {"to", e.to},
+                     {"kind", e.kind == EdgeKind::full ? "full" : "programmatic"},
+                     {"reason", name_of(e.reason)},
+                     {"buffer", e.buffer}});
+  }
+  return {{"streams", b.lanes}, {"nodes", nodes}, {"edges", edges}};
+}
+
+Body body_from(const Json& j) {
+  Body b;
+  b.lanes = j.at("streams").get<uint32_t>();
+  for (const Json& n : j.at("nodes")) b.nodes.push_back(node_from(n));
+  // A lane without nodes would only cost the checker memory.
+  if (b.lanes > b.nodes.size() + 1) throw std::runtime_error("more streams than nodes");
+  for (const Json& e : j.at("edges")) {
+    const auto kind = e.at("kind").get<std::string>();
+    if (kind != "full" && kind != "programmatic") throw std::runtime_error("unknown edge kind");
+    b.edges.push_back({e.at("from").get<uint32_t>(), e.at("to").get<uint32_t>(),
+                       kind == "full" ? EdgeKind::full : EdgeKind::programmatic,
+                       enum_from<EdgeReason>(e.at("reason"), 4), e.at("buffer").get<uint32_t>()});
+  }
+  return b;
+}
+
+Json param_json(const ParamBinding& b) {
+  static constexpr std::array<std::string_view, 3> kInit{"normal", "zeros", "ones"};
+  return {{"name", b.name},
+          {"buffer", b.buffer},
+          {"init", kInit[static_cast<size_t>(b.init)]},
+          {"scale", b.scale},
+          {"written", b.written},
+          {"first_value", b.first_value},
+          {"last_value", b.last_value}};
+}
+
+ParamBinding param_from(const Json& j) {
+  ParamBinding b;
+  b.name = j.at("name").get<std::string>();
+  b.buffer = j.at("buffer").get<uint32_t>();
+  const auto init = j.at("init").get<std::string>();
+  if (init != "normal" && init != "zeros" && init != "ones") {
+    throw std::runtime_error("unknown init '" + init + "'");
+  }
+  b.init = init == "normal" ? ir::Init::normal : init == "zeros" ? ir::Init::zeros : ir::Init::ones;
+  b.scale = j.at("scale").get<double>();
+  b.written = j.at("written").get<bool>();
+  b.first_value = j.at("first_value").get<uint32_t>();
+  b.last_value = j.at("last_value").get<uint32_t>();
+  return b;
+}
+
+}  // namespace
+
+Json program_json(const Program& p) {
+  Json j;
+  j["schema"] = kSchema;
+  j["name"] = p.name;
+  j["target"] = {{"arch", p.target.arch},
+                 {"sms", p.target.sms},
+                 {"max_threads_per_block", p.target.max_threads_per_block},
+                 {"shared_bytes_per_block", p.target.shared_bytes_per_block}};
+  j["options"] = p.options;
+  j["dims"] = Json::object();
+  for (const auto& [name, value] : p.dims) j["dims"][name] = value;
+  j["source_ops"] = p.source_ops;
+  j["graphs"] = p.graphs;
+  j["certificate"] = p.certificate;
+  j["arena_bytes"] = p.arena_bytes;
+  j["arena_lower_bound"] = p.arena_lower_bound;
+  j["temp_bytes_unshared"] = p.temp_bytes_unshared;
+  j["inputs"] = bindings_json(p.inputs);
+  j["outputs"] = bindings_json(p.outputs);
+  j["params"] = Json::array();
+  for (const ParamBinding& b : p.params) j["params"].push_back(param_json(b));
+  j["buffers"] = Json::array();
+  for (const Buffer& b : p.buffers) {
+    j["buffers"].push_back({{"name", b.name},
+                            {"segment", name_of(b.segment)},
+                            {"type", type_json(b.type)},
+                            {"bytes", b.bytes},
+                            {"offset", b.offset}});
+  }
+  j["views"] = Json::array();
+  for (const View& v : p.views) {
+    j["views"].push_back({{"buffer", v.buffer},
+                          {"offset", v.offset},
+                          {"type", type_json(v.type)},
+                          {"strides", v.strides},
+                          {"value", v.value}});
+  }
+  j["kernels"] = Json::array();
+  for (const Kernel& k : p.kernels) j["kernels"].push_back(kernel_json(k));
+  j["bodies"] = Json::array();
+  for (const Body& b : p.bodies) j["bodies"].push_back(body_json(b));
+  j["script"] = Json::array();
+  for (const Step& s : p.script) j["script"].push_back({{"step", "launch"}, {"body", s.body}});
+  j["repeats"] = Json::array();
+  for (const ir::Repeat& r : p.repeats) {
+    j["repeats"].push_back({{"prefix", r.prefix}, {"count", r.count}});
+  }
+  return j;
+}
+
+Program program_from_json(const Json& j) {
+  if (j.at("schema").get<std::string>() != kSchema) {
+    throw std::runtime_error("the schema is not " + std::string(kSchema));
+  }
+  Program p;
+  p.name = j.at("name").get<std::string>();
+  const Json& t = j.at("target");
+  p.target = {t.at("arch").get<std::string>(), t.at("sms").get<int>(),
+              t.at("max_threads_per_block").get<int64_t>(),
+              t.at("shared_bytes_per_block").get<int64_t>()};
+  p.options = j.at("options").get<std::string>();
+  for (const auto& [name, value] : j.at("dims").items()) {
+    p.dims.emplace_back(name, value.get<int64_t>());
+  }
+  p.source_ops = j.at("source_ops").get<uint32_t>();
+  p.graphs = j.at("graphs").get<uint32_t>();
+  p.certificate = j.at("certificate").get<std::vector<std::string>>();
+  p.arena_bytes = j.at("arena_bytes").get<int64_t>();
+  p.arena_lower_bound = j.at("arena_lower_bound").get<int64_t>();
+  p.temp_bytes_unshared = j.at("temp_bytes_unshared").get<int64_t>();
+  p.inputs = bindings_from(j.at("inputs"));
+  p.outputs = bindings_from(j.at("outputs"));
+  for (const Json& b : j.at("params")) p.params.push_back(param_from(b));
+  for (const Json& b : j.at("buffers")) {
+    p.buffers.push_back({b.at("name").get<std::string>(), enum_from<Segment>(b.at("segment"), 5),
+                         type_from(b.at("type")), b.at("bytes").get<int64_t>(),
+                         b.at("offset").get<int64_t>()});
+  }
+  for (const Json& v : j.at("views")) {
+    p.views.push_back({v.at("buffer").get<uint32_t>(), v.at("offset").get<int64_t>(),
+                       type_from(v.at("type")), v.at("strides").get<std::vector<int64_t>>(),
+                       v.at("value").get<uint32_t>()});
+  }
+  for (const Json& k : j.at("kernels")) p.kernels.push_back(kernel_from(k));
+  for (const Json& b : j.at("bodies")) p.bodies.push_back(body_from(b));
+  for (const Json& s : j.at("script")) {
+    if (s.at("step").get<std::string>() != "launch") throw std::runtime_error("unknown step");
+    p.script.push_back({Step::Kind::launch, s.at("body").get<uint32_t>()});
+  }
+  for (const Json& r : j.at("repeats")) {
+    p.repeats.push_back({r.at("prefix").get<std::string>(), r.at("count").get<int64_t>()});
+  }
+  return p;
+}
+
+std::string to_json(const Program& p, bool with_source) {
+  Json j = program_json(p);
+  if (with_source) {
+    j["modules"] = Json::array();
+    for (const Module& m : p.modules)
+      j["modules"].push_back({{"arch", m.arch}, {"source", m.source}});
+  }
+  return j.dump(2) + "\n";
+}
+
+}  // namespace braid

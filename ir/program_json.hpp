@@ -1,0 +1,18 @@
+// Program as JSON: one schema for `inspect --format=json` and for the header of a .braid file.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "ir/program.hpp"
+
+namespace braid {
+
+using Json = nlohmann::ordered_json;
+
+/// Everything but sources, images and constants.
+Json program_json(const Program& p);
+/// The inverse. Throws std::runtime_error (or a JSON exception) naming what is wrong; checks types
+/// and enumerations, not indices: check() does that.
+Program program_from_json(const Json& j);
+
+}  // namespace braid

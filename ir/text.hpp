@@ -1,0 +1,25 @@
+// The .bir text form: printed and parsed, one op a line, types once at the definition.
+// Grammar and example: ir/README.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/graph.hpp"
+
+namespace braid::ir {
+
+inline constexpr int kBirVersion = 1;
+
+struct PrintOptions {
+  bool places = false;  // append `loc("file":line:col)` to each op
+};
+/// Deterministic; parse(print(g)) prints the same text.
+std::string print(const Graph& graph, const PrintOptions& options = {});
+/// One op as print() would write it, for error messages.
+std::string print_op(const Graph& graph, OpId id);
+
+/// Throws Error with every mistake found. `file` is used for places.
+Graph parse(std::string_view text, std::string_view file = "<bir>");
+
+}  // namespace braid::ir

@@ -1,0 +1,22 @@
+// The type rules that the op table points at.
+#pragma once
+
+#include "ir/op.hpp"
+
+namespace braid::ir {
+
+TypeAnswer type_input(const TypeQuery& q);
+TypeAnswer type_param(const TypeQuery& q);
+TypeAnswer type_read(const TypeQuery& q);
+TypeAnswer type_assign(const TypeQuery& q);
+TypeAnswer type_update(const TypeQuery& q);
+TypeAnswer type_constant(const TypeQuery& q);
+TypeAnswer type_iota(const TypeQuery& q);
+TypeAnswer type_map(const TypeQuery& q);
+TypeAnswer type_reduce(const TypeQuery& q);
+TypeAnswer type_dot(const TypeQuery& q);
+TypeAnswer type_view(const TypeQuery& q);
+TypeAnswer type_concat(const TypeQuery& q);
+TypeAnswer type_gather(const TypeQuery& q);
+
+}  // namespace braid::ir

@@ -1,0 +1,255 @@
+// Choose: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
+// needs: fusion. breaks: nothing.
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "ir/text.hpp"
+#include "passes/cost.hpp"
+#include "passes/free_ops.hpp"
+#include "passes/plan.hpp"
+
+namespace braid {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+/// What people call the op: the function of a map, the kind of a view.
+std::string mnemonic(const ir::Op& op) {
+  if (const auto* a = std::get_if<ir::MapAttr>(&op.attrs)) return std::string(info(a->fn).name);
+  if (const auto* a = std::get_if<ir::ReduceAttr>(&op.attrs)) {
+    return fmt::format("reduce_{}", info(a->fn).name);
+  }
+  if (const auto* a = std::get_if<ir::ViewAttr>(&op.attrs)) return std::string(name_of(a->kind));
+  return std::string(ir::info(op.kind).name);
+}
+
+/// "l1/dot" for an op named after its kind, "h (add)" for one with a name of its own.
+std::string op_label(const ir::Graph& g, const ir::Op& op) {
+  const std::string_view name = g.strings[op.name];
+  const std::string kind = mnemonic(op);
+  if (name.empty()) return kind;
+  const std::string_view last = name.substr(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1);
+  return last == kind ? std::string(name) : fmt::format("{} ({})", name, kind);
+}
+
+/// File names without their folders: a plan does not depend on where the model lies.
+std::string place_text(const ir::Graph& g, const ir::Loc& loc) {
+  if (loc.line == 0) return {};
+  std::string_view file = g.strings[loc.file];
+  if (const size_t slash = file.rfind('/'); slash != file.npos) file.remove_prefix(slash + 1);
+  return fmt::format("{}:{}:{}", file, loc.line, loc.column);
+}
+
+class Chooser {
+ public:
+  Chooser(Compilation& c, const Options& o) : c_(c), g_(c.graph), p_(c.program), options_(o) {}
+
+  void run() {
+    c_.program = Program{};
+    p_.name = g_.name;
+    p_.target = options_.target;
+    p_.options = to_string(options_);
+    p_.dims = options_.dims;
+    p_.repeats = g_.repeats;
+    p_.source_ops = c_.source_ops;
+    p_.graphs = c_.levels.graphs;
+    if (c_.levels.runs > 1) {
+      for (uint32_t op : c_.levels.certificate) {
+        p_.certificate.push_back(op_label(g_, g_.ops()[op]));
+      }
+    }
+    buffer_of_.assign(g_.values().size(), kNone);
+    interface();
+    p_.bodies.emplace_back();
+    for (const Group& group : c_.fusion.groups) node(group);
+    p_.script.push_back({Step::Kind::launch, 0});
+    for (ParamBinding& b : p_.params) {
+      const auto it = newest_.find(b.first_value);
+      b.last_value = it == newest_.end() ? b.first_value : it->second;
+      b.written = b.last_value != b.first_value;
+    }
+  }
+
+ private:
+  uint32_t add_buffer(std::string name, Segment segment, const TensorType& type) {
+    p_.buffers.push_back({std::move(name), segment, type, type.bytes(), 0});
+    return static_cast<uint32_t>(p_.buffers.size() - 1);
+  }
+
+  /// Inputs, params and outputs in the graph's order.
+  void interface() {
+    for (const ir::Op& op : g_.ops()) {
+      const std::string name(g_.strings[op.name]);
+      if (op.kind == OpKind::input) {
+        const uint32_t b = add_buffer(name, Segment::input, g_.type(op.result));
+        buffer_of_[op.result.index] = b;
+        p_.inputs.push_back({name, b, op.result.index});
+      } else if (op.kind == OpKind::param) {
+        const uint32_t b = add_buffer(name, Segment::param, g_.type(op.result));
+        const auto& attr = std::get<ir::ParamAttr>(op.attrs);
+        buffer_of_[op.result.index] = b;
+        first_version_[op.result.index] = op.result.index;
+        p_.params.push_back({name, b, attr.init, attr.scale, false, op.result.index, 0});
+      } else if (op.kind == OpKind::assign || op.kind == OpKind::update) {
+        // Every version lives in the param's one buffer.
+        buffer_of_[op.result.index] = buffer_of_[op.operands[0].index];
+        const uint32_t first = first_version_.at(op.operands[0].index);
+        first_version_[op.result.index] = first;
+        newest_[first] = op.result.index;
+      }
+    }
+    for (const ir::Output& o : g_.outputs) {
+      const ValueId root = memory_root(g_, o.value);
+      ensure(buffer_of_[root.index] == kNone, "an output without memory of its own");
+      const uint32_t b = add_buffer(o.name, Segment::output, g_.type(o.value));
+      buffer_of_[root.index] = b;
+      p_.outputs.push_back({o.name, b, root.index});
+    }
+  }
+
+  /// The buffer of a value in memory, made on first use for constants and temporaries.
+  uint32_t buffer_of(ValueId v) {
+    uint32_t& b = buffer_of_[v.index];
+    if (b != kNone) return b;
+    const ir::Op& op = g_.def(v);
+    const std::string label = op_label(g_, op);
+    if (op.kind == OpKind::constant) {
+      const ir::Literal& l = g_.literals[std::get<ir::ConstAttr>(op.attrs).literal];
+      b = add_buffer(label, Segment::constant, g_.type(v));
+      p_.constants.resize((p_.constants.size() + 255) / 256 * 256);
+      p_.buffers[b].offset = static_cast<int64_t>(p_.constants.size());
+      p_.constants.insert(p_.constants.end(), l.bytes.begin(), l.bytes.end());
+    } else {
+      b = add_buffer(label, Segment::temp, g_.type(v));
+    }
+    return b;
+  }
+
+  uint32_t view_of(ValueId v) {
+    const uint32_t buffer = buffer_of(v);
+    const auto [it, added] = views_.try_emplace(v.index, static_cast<uint32_t>(p_.views.size()));
+    if (added) {
+      const TensorType& type = g_.type(v);
+      p_.views.push_back({buffer, 0, type, row_major_strides(type.shape.extents()), v.index});
+    }
+    return it->second;
+  }
+
+  void node(const Group& group) {
+    std::vector<ValueId> sources;
+    ir::Graph body = extract_body(g_, group, &sources);
+    Node n;
+    // What each param that the group writes holds afterwards.
+    std::map<ValueId, ValueId> after;
+    for (ValueId v : sources) {
+      if (g_.value(v).state) after[v] = v;
+    }
+    for (OpId id : group.ops) {
+      const ir::Op& op = g_.op(id);
+      n.ops.push_back(op_label(g_, op));
+      if (!g_.value(op.result).state) continue;
+      for (auto& [before, newest] : after) {
+        if (newest == op.operands[0]) newest = op.result;
+      }
+    }
+    const uint32_t kernel = kernel_of(group, std::move(body));
+    n.kernel = kernel;
+    n.level = group.level;
+    n.place = place_text(g_, g_.op(group.ops.back()).loc);
+    const std::vector<ArgSlot>& slots = p_.kernels[kernel].args;
+    for (size_t s = 0; s < sources.size(); ++s) {
+      const ValueId v = sources[s];
+      const bool written = slots[s].role != Role::in;
+      const ValueId held = written ? after.at(v) : v;
+      n.args.push_back(view_of(written ? held : v));
+      n.values.push_back(held.index);
+      n.values_before.push_back(slots[s].role == Role::inout ? v.index : kNone);
+    }
+    for (ValueId v : group.outputs) {
+      if (g_.value(v).state) continue;
+      n.args.push_back(view_of(v));
+      n.values.push_back(v.index);
+      n.values_before.push_back(kNone);
+    }
+    n.estimate_us = estimate_us(p_.kernels[kernel], options_.target);
+    p_.bodies[0].nodes.push_back(std::move(n));
+  }
+
+  uint32_t kernel_of(const Group& group, ir::Graph body) {
+    const std::string key = fmt::format("{}\n{}", name_of(group.family), ir::print(body));
+    const auto [it, added] = kernels_.try_emplace(key, static_cast<uint32_t>(p_.kernels.size()));
+    if (!added) return it->second;
+    Kernel k;
+    k.family = std::string(name_of(group.family));
+    k.symbol = k.family + describe(group);
+    k.symbol += fmt::format("_{:08x}", static_cast<uint32_t>(XXH3_64bits(key.data(), key.size())));
+    k.args = slots_of(body);
+    for (const ir::Op& op : body.ops()) k.flops += ir::info(op.kind).flops(body, op);
+    for (const ArgSlot& a : k.args) k.bytes_moved += a.type.bytes();
+    k.body = std::move(body);
+    p_.kernels.push_back(std::move(k));
+    return it->second;
+  }
+
+  /// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
+  std::string describe(const Group& group) {
+    std::string text;
+    std::vector<std::string> seen;
+    for (OpId id : group.ops) {
+      const std::string m = mnemonic(g_.op(id));
+      if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
+      seen.push_back(m);
+      if (m == name_of(group.family)) continue;
+      if (text.size() + 1 + m.size() > 32) break;
+      text += "_" + m;
+    }
+    return text;
+  }
+
+  /// Leading arguments are the body's inputs and params, the rest its outputs.
+  static std::vector<ArgSlot> slots_of(const ir::Graph& body) {
+    std::vector<ArgSlot> slots;
+    std::map<uint32_t, size_t> slot_of;  // by version
+    for (const ir::Op& op : body.ops()) {
+      if (op.kind == OpKind::input || op.kind == OpKind::param) {
+        slot_of[op.result.index] = slots.size();
+        slots.push_back({std::string(body.strings[op.name]),
+                         op.kind == OpKind::input ? Role::in : Role::out, body.type(op.result)});
+      } else if (op.kind == OpKind::read || op.kind == OpKind::update ||
+                 op.kind == OpKind::assign) {
+        const size_t s = slot_of.at(op.operands[0].index);
+        // An update leaves most of the old version in place, which counts as reading it.
+        if (op.kind != OpKind::assign) slots[s].role = Role::inout;
+        slot_of[op.result.index] = s;
+      }
+    }
+    for (const ir::Output& o : body.outputs) {
+      slots.push_back({o.name, Role::out, body.type(o.value)});
+    }
+    return slots;
+  }
+
+  Compilation& c_;
+  const ir::Graph& g_;
+  Program& p_;
+  const Options& options_;
+  std::vector<uint32_t> buffer_of_;  // by value
+  std::unordered_map<uint32_t, uint32_t> views_;
+  std::unordered_map<uint32_t, uint32_t> first_version_, newest_;
+  std::unordered_map<std::string, uint32_t> kernels_;
+};
+
+}  // namespace
+
+void choose_kernels(Compilation& c, const Options& o) { Chooser(c, o).run(); }
+
+}  // namespace braid

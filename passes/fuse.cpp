@@ -1,0 +1,128 @@
+#include "passes/fuse.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "passes/free_ops.hpp"
+#include "passes/fuse_greedy.hpp"
+
+namespace braid {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+/// The groups that are not empty, each after those it depends on, otherwise by their last ops.
+std::vector<uint32_t> order_groups(const ir::Graph& graph, const FuseFacts& facts,
+                                   const GrownGroups& grown) {
+  const size_t n = grown.groups.size();
+  std::vector<std::vector<uint32_t>> after(n);
+  std::vector<uint32_t> waiting(n, 0);
+  const auto edge = [&](uint32_t from, uint32_t to) {
+    if (from == kNone || from == to) return;
+    if (!after[from].empty() && after[from].back() == to) return;
+    after[from].push_back(to);
+    ++waiting[to];
+  };
+  for (uint32_t i = 0; i < graph.ops().size(); ++i) {
+    const uint32_t to = grown.group_of[i];
+    if (to == kNone) continue;
+    for (ValueId v : graph.ops()[i].operands) {
+      edge(grown.group_of[graph.value(facts.source[v.index]).def.index], to);
+    }
+    for (OpId from : facts.before[i]) edge(grown.group_of[from.index], to);
+  }
+  std::priority_queue<std::pair<uint32_t, uint32_t>, std::vector<std::pair<uint32_t, uint32_t>>,
+                      std::greater<>>
+      ready;
+  const auto make_ready = [&](uint32_t g) { ready.emplace(grown.groups[g].ops.back().index, g); };
+  size_t present = 0;
+  for (uint32_t g = 0; g < n; ++g) {
+    if (grown.groups[g].ops.empty()) continue;
+    ++present;
+    if (waiting[g] == 0) make_ready(g);
+  }
+  std::vector<uint32_t> order;
+  while (!ready.empty()) {
+    const uint32_t g = ready.top().second;
+    ready.pop();
+    order.push_back(g);
+    for (uint32_t to : after[g]) {
+      if (--waiting[to] == 0) make_ready(to);
+    }
+  }
+  ensure(order.size() == present, "fuse: groups depend on each other in a circle");
+  return order;
+}
+
+void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion) {
+  std::vector<bool> in_memory = facts.is_output;
+  for (uint32_t i = 0; i < graph.ops().size(); ++i) {
+    if (fusion.group_of[i] == kNone) continue;
+    const ir::Op& op = graph.ops()[i];
+    if (graph.value(op.result).state) in_memory[op.result.index] = true;
+    for (ValueId v : op.operands) {
+      const ValueId source = facts.source[v.index];
+      if (fusion.group_of[graph.value(source).def.index] != fusion.group_of[i]) {
+        in_memory[source.index] = true;
+      }
+    }
+  }
+  for (Group& group : fusion.groups) {
+    for (OpId id : group.ops) {
+      if (in_memory[graph.op(id).result.index]) group.outputs.push_back(graph.op(id).result);
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(FamilyId f) { return f == FamilyId::dot ? "dot" : "row"; }
+
+Fusion fuse(const ir::Graph& graph, const HomePlan& homes, const Levels& levels, bool fuse_on) {
+  const FuseFacts facts = fuse_facts(graph, homes);
+  GrownGroups grown = grow_groups(graph, facts, levels, fuse_on);
+  for (Group& group : grown.groups) std::sort(group.ops.begin(), group.ops.end());
+
+  Fusion fusion;
+  for (uint32_t g : order_groups(graph, facts, grown)) {
+    fusion.groups.push_back(std::move(grown.groups[g]));
+  }
+  fusion.group_of.assign(graph.ops().size(), kNone);
+  for (uint32_t g = 0; g < fusion.groups.size(); ++g) {
+    for (OpId id : fusion.groups[g].ops) fusion.group_of[id.index] = g;
+  }
+  find_outputs(graph, facts, fusion);
+  return fusion;
+}
+
+std::string Fusion::print(const ir::Graph& graph) const {
+  std::string text =
+      fmt::format("fusion: {} group{}\n", groups.size(), groups.size() == 1 ? "" : "s");
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const Group& group = groups[g];
+    text += fmt::format("group {} {} level {}\n", g, name_of(group.family), group.level);
+    for (OpId id : group.ops) {
+      const ir::Op& op = graph.op(id);
+      const auto* map = std::get_if<ir::MapAttr>(&op.attrs);
+      const auto* reduce = std::get_if<ir::ReduceAttr>(&op.attrs);
+      text += fmt::format("  op {}: {}", id.index, ir::info(op.kind).name);
+      if (map) text += fmt::format(" {}", info(map->fn).name);
+      if (reduce) text += fmt::format(" {}", info(reduce->fn).name);
+      if (!graph.name_of(id).empty()) text += fmt::format(" {}", graph.name_of(id));
+      if (std::find(group.outputs.begin(), group.outputs.end(), op.result) != group.outputs.end()) {
+        text += fmt::format(" -> {}", to_string(graph.type(op.result), &graph.dims));
+      }
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+}  // namespace braid

@@ -1,0 +1,197 @@
+#include "passes/kernels/cuda_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <sstream>
+
+#include "ir/tensor.hpp"
+#include "ir/text.hpp"
+
+namespace braid::kernels {
+namespace {
+
+std::string float_literal(double x, bool is_double) {
+  if (!std::isfinite(x)) {
+    if (is_double) {
+      if (std::isnan(x)) return "__longlong_as_double(0x7ff8000000000000LL)";
+      return x > 0 ? "__longlong_as_double(0x7ff0000000000000LL)"
+                   : "(-__longlong_as_double(0x7ff0000000000000LL))";
+    }
+    if (std::isnan(x)) return "__int_as_float(0x7fc00000)";
+    return x > 0 ? "__int_as_float(0x7f800000)" : "(-__int_as_float(0x7f800000))";
+  }
+  std::string s = is_double ? fmt::format("{}", x) : fmt::format("{}", static_cast<float>(x));
+  if (s.find_first_of(".e") == std::string::npos) s += ".0";
+  if (!is_double) s += "f";
+  return s[0] == '-' ? "(" + s + ")" : s;
+}
+
+std::string int_literal(DType t, int64_t x) {
+  if (t == DType::b1) return x != 0 ? "true" : "false";
+  const bool wide = t == DType::i64;
+  const int64_t lowest =
+      wide ? std::numeric_limits<int64_t>::min() : int64_t{std::numeric_limits<int32_t>::min()};
+  const char* suffix = wide ? "LL" : "";
+  // The lowest value has no literal of its own type.
+  std::string s = x == lowest ? fmt::format("({}{} - 1)", lowest + 1, suffix)
+                  : x < 0     ? fmt::format("({}{})", x, suffix)
+                              : fmt::format("{}{}", x, suffix);
+  if (t == DType::i8 || t == DType::u8) s = fmt::format("(({}){})", register_type(t), s);
+  return s;
+}
+
+}  // namespace
+
+std::string_view storage_type(DType t) {
+  switch (t) {
+    case DType::f16:
+      return "braid_f16";
+    case DType::bf16:
+      return "braid_bf16";
+    case DType::b1:
+      return "braid_b1";
+    default:
+      return register_type(t);
+  }
+}
+
+std::string_view register_type(DType t) {
+  switch (t) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::i32:
+      return "int";
+    case DType::i64:
+      return "long long";
+    case DType::i8:
+      return "signed char";
+    case DType::u8:
+      return "unsigned char";
+    case DType::b1:
+      return "bool";
+  }
+  throw InternalError("a dtype has no CUDA type");
+}
+
+std::string_view index_type(int64_t extent) {
+  return extent <= std::numeric_limits<int32_t>::max() - 2048 ? "int" : "long long";
+}
+
+std::string load_text(DType t, std::string_view memory) {
+  return storage_type(t) == register_type(t) ? std::string(memory)
+                                             : fmt::format("braid_load({})", memory);
+}
+
+std::string store_text(DType t, std::string_view value) {
+  return storage_type(t) == register_type(t) ? std::string(value)
+                                             : fmt::format("braid_to_{}({})", name_of(t), value);
+}
+
+std::string literal_text(DType t, double f, int64_t i) {
+  return is_float(t) ? float_literal(f, t == DType::f64) : int_literal(t, i);
+}
+
+std::string literal_text(const ir::Literal& splat) {
+  HostTensor one(TensorType{splat.type.dtype, Shape{}});
+  ensure(splat.splat && splat.bytes.size() == one.bytes.size(),
+         "a kernel body holds a constant that is not a splat");
+  one.bytes = splat.bytes;
+  const DType t = splat.type.dtype;
+  return is_float(t) ? literal_text(t, one.at(0), 0) : literal_text(t, 0, one.int_at(0));
+}
+
+std::string cast_text(DType from, DType to, std::string_view x) {
+  if (register_type(from) == register_type(to)) return std::string(x);
+  if (to == DType::b1) return fmt::format("{} != 0", x);
+  if (is_float(from) && is_int(to))
+    return fmt::format("braid_to_int<{}>({})", register_type(to), x);
+  return fmt::format("({}){}", register_type(to), x);
+}
+
+std::string function_text(Fn fn, DType t, const std::vector<std::string>& operands) {
+  const ScalarInfo& f = info(fn);
+  const std::string_view text = is_float(t) || f.cuda_int.empty() ? f.cuda_float : f.cuda_int;
+  ensure(!text.empty(), "a scalar function has no CUDA text for this dtype");
+  std::string s;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '$') {
+      s += operands.at(static_cast<size_t>(text[++i] - '0'));
+    } else {
+      s += text[i];
+    }
+  }
+  return s;
+}
+
+Signature::Signature(const ir::Graph& body) {
+  size_t inputs = 0, params = 0;
+  for (const ir::Op& op : body.ops()) {
+    if (op.kind == ir::OpKind::input) {
+      args.push_back({fmt::format("a{}", inputs++), op.result, body.type(op.result)});
+    } else if (op.kind == ir::OpKind::param) {
+      args.push_back({fmt::format("s{}", params++), op.result, body.type(op.result)});
+    }
+  }
+  leading = args.size();
+  writes_in_place = params != 0;
+  for (size_t i = 0; i < body.outputs.size(); ++i) {
+    const ir::ValueId v = body.outputs[i].value;
+    ensure(!body.value(v).state, "a kernel body gives out a state version");
+    args.push_back({fmt::format("r{}", i), v, body.type(v)});
+  }
+}
+
+size_t Signature::arg_of(ir::ValueId v) const {
+  for (size_t i = 0; i < leading; ++i) {
+    if (args[i].value == v) return i;
+  }
+  throw InternalError("a kernel reads a value that is not an argument");
+}
+
+std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
+                        std::string_view bounds, const std::vector<std::string>& lines) {
+  std::string s;
+  std::istringstream bir(ir::print(body));
+  for (std::string line; std::getline(bir, line);) s += line.empty() ? "//\n" : "// " + line + "\n";
+  s += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(\n", bounds, symbol);
+  for (size_t i = 0; i < signature.args.size(); ++i) {
+    const Argument& a = signature.args[i];
+    const bool constant = i < signature.leading && a.name[0] == 'a';
+    s += fmt::format("    {}{}*{} {}{}\n", constant ? "const " : "", storage_type(a.type.dtype),
+                     signature.writes_in_place ? "" : " __restrict__", a.name,
+                     i + 1 < signature.args.size() ? "," : ") {");
+  }
+  if (signature.args.empty()) s += ") {\n";
+  int depth = 1;
+  for (const std::string& line : lines) {
+    if (!line.empty() && line[0] == '}') --depth;
+    const bool flush = line.empty() || line[0] == '#';
+    s += (flush ? "" : std::string(static_cast<size_t>(2 * depth), ' ')) + line + "\n";
+    if (!line.empty() && line.back() == '{') ++depth;
+  }
+  return s + "}\n";
+}
+
+LaunchShape launch_of(int64_t blocks, uint32_t threads) {
+  if (blocks > std::numeric_limits<int32_t>::max()) {
+    throw Refusal{
+        fmt::format("it would take {} blocks, and a launch has at most 2147483647", blocks)};
+  }
+  LaunchShape launch;
+  launch.grid = {static_cast<uint32_t>(std::max<int64_t>(blocks, 1)), 1, 1};
+  launch.block = {threads, 1, 1};
+  return launch;
+}
+
+Emitted empty_kernel(const ir::Graph& body, const Signature& signature, std::string_view symbol) {
+  return {kernel_text(body, signature, symbol, "32", {}), launch_of(1, 32)};
+}
+
+}  // namespace braid::kernels

@@ -1,0 +1,65 @@
+// CUDA spelling of types, literals, casts and kernel heads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "passes/kernels/family.hpp"
+
+namespace braid::kernels {
+
+/// Thrown while a kernel is being written: the family cannot compute this body. Family::refuses
+/// catches it; out of Family::emit it is an error of whoever asked for the kernel.
+struct Refusal : InternalError {
+  explicit Refusal(const std::string& why)
+      : InternalError("a kernel cannot be written: " + why), reason(why) {}
+  std::string reason;  // one sentence
+};
+
+/// The type of an element in memory ("braid_bf16") and in a register ("float").
+std::string_view storage_type(DType t);
+std::string_view register_type(DType t);
+/// "int" if all of [0, extent) and a block more fits, else "long long".
+std::string_view index_type(int64_t extent);
+
+/// The register value of a memory element, and what to assign to a memory element.
+std::string load_text(DType t, std::string_view memory);
+std::string store_text(DType t, std::string_view value);
+/// A literal of the register type; `f` counts for floats, `i` for the rest.
+std::string literal_text(DType t, double f, int64_t i);
+std::string literal_text(const ir::Literal& splat);
+std::string cast_text(DType from, DType to, std::string_view x);
+/// The table's text for `fn` on operands of dtype `t` (for select, the dtype of its choices).
+std::string function_text(Fn fn, DType t, const std::vector<std::string>& operands);
+
+struct Argument {
+  std::string name;   // a0.. inputs, s0.. params, r0.. outputs
+  ir::ValueId value;  // the input's, the param's first state, or the output
+  TensorType type;
+};
+
+/// The kernel's pointer arguments in the order of Family::emit.
+struct Signature {
+  explicit Signature(const ir::Graph& body);
+  /// The argument that an input or param stands for.
+  size_t arg_of(ir::ValueId v) const;
+
+  std::vector<Argument> args;
+  size_t leading = 0;  // inputs and params; the rest are outputs
+  bool writes_in_place = false;
+};
+
+/// The whole function: the body's .bir as a comment, the head, `lines` indented by their depth.
+/// `bounds` is its __launch_bounds__: the block's threads, and perhaps the least blocks per SM.
+std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
+                        std::string_view bounds, const std::vector<std::string>& lines);
+
+/// A launch of `blocks` blocks of `threads`. Throws Refusal beyond the hardware's limit.
+LaunchShape launch_of(int64_t blocks, uint32_t threads);
+/// The kernel for a body that has nothing to write.
+Emitted empty_kernel(const ir::Graph& body, const Signature& signature, std::string_view symbol);
+
+}  // namespace braid::kernels

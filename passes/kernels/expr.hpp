@@ -1,0 +1,97 @@
+// Writes the value of any op of a body at any index as CUDA statements.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "passes/kernels/cuda_text.hpp"
+#include "passes/kernels/index.hpp"
+
+namespace braid::kernels {
+
+using At = std::vector<Index>;
+
+/// Every value is computed once per index and scope and kept in a local constant; what does not
+/// depend on a loop's variables moves in front of the loop. Reductions and dots are not computed
+/// here: the family defines their results.
+class ExprWriter {
+ public:
+  ExprWriter(const ir::Graph& body, const Signature& signature, IndexPool& pool);
+
+  /// A name, a literal or a parenthesised expression for the element of `v` at `at`, of the
+  /// dtype's register type. Throws Refusal where a value would be needed that nobody defined.
+  std::string value(ir::ValueId v, const At& at);
+  /// From here to the end of the scope, `text` is that element.
+  void define(ir::ValueId v, const At& at, std::string text);
+
+  void line(std::string text) { scope_->lines.push_back(std::move(text)); }
+  void lines(const std::vector<std::string>& texts);
+  /// A line in front of the loop that is being written.
+  void line_before_loop(std::string text);
+  /// Names are used once: the second "x" becomes "x_2".
+  std::string fresh(const std::string& name);
+
+  /// The statements up to close() belong to the body of a loop over these variables ...
+  void open_loop(std::vector<Index> variables);
+  /// ... or of an if.
+  void open_branch();
+  /// Gives the body's statements; the caller writes them with a head through block().
+  std::vector<std::string> close();
+  void block(const std::string& head, const std::vector<std::string>& body);
+  /// The function's statements, once all scopes are closed.
+  std::vector<std::string> finish();
+  bool directly_in_loop() const { return scope_->is_loop; }
+
+  /// Clamps a register value into [0, extent) and names it.
+  Index clamped_index(const std::string& text, int64_t extent);
+
+  /// Names the memory element to read, in place of arg[linear].
+  using Memory = std::function<std::string(size_t arg, Index linear)>;
+  void set_memory(Memory memory) { memory_ = std::move(memory); }
+  std::string element(size_t arg, Index linear) const;
+
+  struct Load {
+    size_t arg;
+    Index linear;
+  };
+  const std::vector<Load>& loads() const { return loads_; }
+  IndexPool& pool() { return pool_; }
+  const ir::Graph& body() const { return body_; }
+  const Signature& signature() const { return signature_; }
+
+ private:
+  using Key = std::pair<ir::ValueId, At>;
+  struct Scope {
+    Scope* parent = nullptr;
+    bool is_loop = false;
+    std::vector<Index> variables;
+    std::vector<std::string> lines;
+    std::vector<Key> known;
+  };
+
+  std::string compute(ir::ValueId v, const At& at);
+  std::string load(ir::ValueId v, const At& at);
+  std::string map(const ir::Op& op, const At& at);
+  std::string read(const ir::Op& op, const At& at);
+  std::string concat(const ir::Op& op, const At& at);
+  std::string gather(const ir::Op& op, const At& at);
+  std::string name_value(std::string_view what, ir::ValueId v, const std::string& text);
+  bool moves_out(const At& at) const;
+
+  const ir::Graph& body_;
+  const Signature& signature_;
+  IndexPool& pool_;
+  std::vector<std::unique_ptr<Scope>> scopes_;
+  Scope* scope_;
+  std::map<Key, std::string> known_;
+  std::set<std::string> names_;
+  Memory memory_;
+  std::vector<Load> loads_;
+};
+
+}  // namespace braid::kernels

@@ -1,0 +1,28 @@
+#include "passes/kernels/family.hpp"
+
+#include <string>
+
+#include "ir/diagnostic.hpp"
+#include "passes/kernels/dot.hpp"
+#include "passes/kernels/row.hpp"
+
+namespace braid::kernels {
+namespace {
+
+constexpr Family kFamilies[] = {
+    {"row", row_refuses, row_emit},
+    {"dot", dot_refuses, dot_emit},
+};
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+const Family& family(std::string_view name) {
+  for (const Family& f : kFamilies) {
+    if (f.name == name) return f;
+  }
+  throw InternalError("there is no kernel family " + std::string(name));
+}
+
+}  // namespace braid::kernels

@@ -1,0 +1,13 @@
+// The two parts of prelude(): what only a GPU compiler takes, and plain C++ on top of it.
+#pragma once
+
+#include <string_view>
+
+namespace braid::kernels {
+
+/// PTX conversions and warp intrinsics. A CPU replaces these to run the kernel text in tests.
+std::string_view prelude_intrinsics();
+/// Everything else: storage types, the functions that the scalar table calls, reductions.
+std::string_view prelude_portable();
+
+}  // namespace braid::kernels

@@ -1,0 +1,50 @@
+// Levels: the fewest runs of graphable and host ops, with the path that forces them.
+// needs: homes. breaks: nothing.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "passes/home.hpp"
+
+namespace braid {
+
+/// The colour of a node in the levelling: it can live inside a CUDA graph, or only the host runs
+/// it.
+enum class Colour : uint8_t { graph, host };
+
+/// The one place that says which kinds of op a CUDA graph can hold.
+Colour colour_of(ir::OpKind kind);
+
+/// A coloured DAG with edges from lower to higher index or in any acyclic order.
+struct ColouredDag {
+  std::vector<Colour> colours;
+  std::vector<std::pair<uint32_t, uint32_t>> edges;
+};
+
+struct Levels {
+  /// run[v]: 0-based; all nodes of a run have one colour, edges never go to an earlier run.
+  std::vector<uint32_t> run;
+  uint32_t runs = 0;
+  uint32_t graphs = 0;
+  /// The alternating path that forces this many graphs: nodes of changing colour, first to last,
+  /// each reachable from the one before. It has `runs` nodes, or one less (see `second`).
+  std::vector<uint32_t> certificate;
+  /// Where the longest alternating paths that begin with either colour are equally long, no order
+  /// can serve both in as many runs as they have nodes: this is the one that begins on the host.
+  /// Otherwise empty.
+  std::vector<uint32_t> second;
+  std::string print(const ir::Graph& graph) const;
+};
+
+/// l_s(v) = max([colour(v) != s], max over u->v of l_s(u) + [colour(u) != colour(v)]); starting
+/// with the colour that gives fewer runs, host on a tie, attains the minimum of runs and of graphs
+/// together. O(V+E). Throws InternalError on a cycle.
+Levels minimal_levels(const ColouredDag& dag);
+
+/// Levels of a graph's ops over data and order edges.
+Levels assign_levels(const ir::Graph& graph, const HomePlan& homes);
+
+}  // namespace braid

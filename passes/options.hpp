@@ -1,0 +1,33 @@
+// What can be set from outside, and the one record that a compilation passes from pass to pass.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/program.hpp"
+
+namespace braid {
+
+/// The most that Options::streams may ask for.
+inline constexpr int kMaxStreams = 32;
+
+/// One step of long work: "kernels", 3 of 17. Return false to cancel.
+using Progress = std::function<bool(std::string_view phase, int64_t step, int64_t total)>;
+
+struct Options {
+  Target target{};
+  DimTable::Bindings dims{};
+  int streams = 8;     // upper bound on concurrently running nodes
+  bool fuse = true;    // off: one kernel per op
+  bool reuse = true;   // off: no two temporaries share bytes
+  bool reduce = true;  // off: keep edges that others imply
+  bool simplify = true;
+  bool verify = false;  // run the verifier after every pass and the checker at the end
+  std::string dump_dir{};
+  Progress progress{};
+};
+/// The settings that shape a plan, one line, for Program::options and cache keys.
+std::string to_string(const Options& o);
+
+}  // namespace braid

@@ -1,0 +1,71 @@
+// What orders the nodes of a body: conflicts over bytes, and clocks over lanes that answer
+// "does a happen before b?" in O(1).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/program.hpp"
+
+namespace braid {
+
+/// `from` and the node it is listed for touch the same bytes, and one of them writes.
+struct Hazard {
+  uint32_t from = 0;
+  EdgeReason reason = EdgeReason::raw;
+  uint32_t buffer = 0;  // of the later node's argument
+};
+
+/// The hazards of each node of a body, in flat storage.
+class Hazards {
+ public:
+  std::span<const Hazard> of(uint32_t node) const {
+    return {all_.data() + begin_[node], all_.data() + begin_[node + 1]};
+  }
+
+ private:
+  friend Hazards find_hazards(const Program&, const Body&, bool);
+  std::vector<Hazard> all_;
+  std::vector<size_t> begin_;
+};
+
+/// The conflicts that the launch order decides: each node with the last writer of what it reads
+/// or writes and with the readers since. Earlier conflicts follow from these. Sorted by `from`,
+/// one per pair of nodes, the lowest reason kept. With `by_offset` temporaries conflict where
+/// their bytes in the arena meet; without, each has bytes of its own.
+Hazards find_hazards(const Program& p, const Body& body, bool by_offset);
+
+/// For every node and lane, how many of the lane's first nodes happen before the node. Because
+/// each lane is a chain, the ancestors of a node in a lane are a prefix of it, so this is exact.
+class Clocks {
+ public:
+  explicit Clocks(const Body& body)
+      : lanes_(body.lanes), counts_(body.nodes.size() * body.lanes, 0) {}
+
+  /// Records that `from` happens before `to`. `from` must have all its predecessors already.
+  void order(const Body& body, uint32_t from, uint32_t to) {
+    const Node& f = body.nodes[from];
+    uint32_t* t = counts_.data() + size_t{to} * lanes_;
+    const uint32_t* s = counts_.data() + size_t{from} * lanes_;
+    for (uint32_t l = 0; l < lanes_; ++l) t[l] = t[l] < s[l] ? s[l] : t[l];
+    if (t[f.lane] <= f.position) t[f.lane] = f.position + 1;
+  }
+  /// How many nodes of `lane` happen before `node`.
+  uint32_t before(uint32_t node, uint32_t lane) const {
+    return counts_[size_t{node} * lanes_ + lane];
+  }
+  /// Whether `a` happens before `b`.
+  bool ordered(const Body& body, uint32_t a, uint32_t b) const {
+    return before(b, body.nodes[a].lane) > body.nodes[a].position;
+  }
+
+ private:
+  uint32_t lanes_;
+  std::vector<uint32_t> counts_;
+};
+
+/// The node before each node in its lane; UINT32_MAX for a lane's first.
+std::vector<uint32_t> lane_predecessors(const Body& body);
+
+}  // namespace braid

@@ -1,0 +1,148 @@
+#include "passes/pipeline.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "ir/text.hpp"
+#include "passes/check.hpp"
+#include "passes/plan.hpp"
+
+namespace braid {
+namespace {
+
+std::string graph_text(const Compilation& c) { return ir::print(c.graph); }
+std::string program_text(const Compilation& c) { return to_text(c.program); }
+
+void run_bind(Compilation& c, const Options& o) {
+  c.source_ops = static_cast<uint32_t>(c.graph.ops().size());
+  c.graph.bind_dims(o.dims);
+}
+
+void run_simplify(Compilation& c, const Options& o) {
+  if (o.simplify) c.graph = simplify(c.graph);
+}
+
+void run_check(Compilation& c, const Options& o) {
+#ifdef NDEBUG
+  if (!o.verify) return;
+#else
+  static_cast<void>(o);
+#endif
+  const std::vector<std::string> wrong = check(c.program);
+  if (wrong.empty()) return;
+  std::string text = "the plan does not pass the checker:";
+  for (size_t i = 0; i < wrong.size() && i < 10; ++i) text += "\n  " + wrong[i];
+  throw InternalError(text);
+}
+
+/// In a debug build, or when asked: the graph must be well formed after every pass.
+void verify_graph(const Compilation& c, const Options& o, std::string_view pass) {
+#ifdef NDEBUG
+  if (!o.verify) return;
+#else
+  static_cast<void>(o);
+#endif
+  const std::vector<Diagnostic> wrong = ir::verify(c.graph);
+  if (!wrong.empty()) {
+    throw InternalError(fmt::format("after {} the graph is malformed: {}", pass, wrong[0].message));
+  }
+}
+
+constexpr Pass kPasses[] = {
+    {"bind", "give every symbolic dim its value", run_bind, graph_text, "bir"},
+    {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
+     graph_text, "bir"},
+    {"home", "every version of a param in its one buffer: copies and order",
+     [](Compilation& c, const Options&) { c.homes = plan_homes(c.graph); },
+     [](const Compilation& c) { return ir::print(c.graph) + c.homes.print(c.graph); }, "txt"},
+    {"levels", "the fewest graphs, with the path that forces them",
+     [](Compilation& c, const Options&) { c.levels = assign_levels(c.graph, c.homes); },
+     [](const Compilation& c) { return c.levels.print(c.graph); }, "txt"},
+    {"fuse", "which ops become one kernel",
+     [](Compilation& c, const Options& o) { c.fusion = fuse(c.graph, c.homes, c.levels, o.fuse); },
+     [](const Compilation& c) { return c.fusion.print(c.graph); }, "txt"},
+    {"choose", "kernels, nodes and buffers", choose_kernels, program_text, "txt"},
+    {"lanes", "the stream of every kernel",
+     [](Compilation& c, const Options& o) { assign_lanes(c.program, o); }, program_text, "txt"},
+    {"memory", "offsets of temporaries in the arena",
+     [](Compilation& c, const Options& o) { plan_memory(c.program, o); }, program_text, "txt"},
+    {"edges", "the fewest edges that order every conflict",
+     [](Compilation& c, const Options& o) { emit_edges(c.program, o); }, program_text, "txt"},
+    {"source", "CUDA text and launch shapes",
+     [](Compilation& c, const Options& o) { write_sources(c.program, o); }, program_text, "txt"},
+    {"check", "prove the plan from its own data", run_check, program_text, "txt"},
+};
+
+/// The dump folder: numbered files, unchanged states noted instead of written again.
+class Dump {
+ public:
+  explicit Dump(const std::string& folder) : folder_(folder) {
+    if (folder.empty()) return;
+    std::error_code ec;
+    std::filesystem::create_directories(folder + "/kernels", ec);
+    if (ec) fail(folder, ec.message());
+  }
+  void stage(std::string_view name, std::string_view extension, const std::string& text) {
+    if (folder_.empty()) return;
+    const std::string file = fmt::format("{:02}-{}.{}", count_++, name, extension);
+    write(file, text == last_ ? "(unchanged)\n" : text);
+    last_ = text;
+  }
+  void write(const std::string& file, const std::string& text) {
+    if (folder_.empty()) return;
+    std::ofstream out(folder_ + "/" + file, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) fail(folder_ + "/" + file, "cannot be written");
+  }
+  bool on() const { return !folder_.empty(); }
+
+ private:
+  [[noreturn]] static void fail(const std::string& path, const std::string& why) {
+    Diagnostic d;
+    d.code = "E0701";
+    d.message = fmt::format("dump folder: {}: {}", path, why);
+    throw Error(std::move(d));
+  }
+  std::string folder_;
+  std::string last_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+Compilation run_passes(ir::Graph graph, const Options& options, std::string_view stop_after,
+                       PassTimes* times) {
+  Compilation c;
+  c.graph = std::move(graph);
+  Dump dump(options.dump_dir);
+  dump.stage("input", "bir", dump.on() ? ir::print(c.graph, {.places = true}) : "");
+  for (const Pass& pass : kPasses) {
+    const auto start = std::chrono::steady_clock::now();
+    pass.run(c, options);
+    if (times) {
+      const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
+      times->emplace_back(pass.name, ms.count());
+    }
+    verify_graph(c, options, pass.name);
+    if (dump.on()) dump.stage(pass.name, pass.extension, pass.print(c));
+    if (pass.name == stop_after) return c;
+  }
+  ensure(stop_after.empty(), "run_passes: no pass of that name");
+  if (dump.on()) {
+    dump.write("program.txt", to_text(c.program));
+    dump.write("program.json", to_json(c.program));
+    dump.write("program.dot", to_dot(c.program));
+    for (size_t m = 0; m < c.program.modules.size(); ++m) {
+      dump.write(fmt::format("kernels/module{}.cu", m), c.program.modules[m].source);
+    }
+  }
+  return c;
+}
+
+}  // namespace braid

@@ -1,0 +1,45 @@
+// The pipeline: a table of passes over one record.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/program.hpp"
+#include "passes/fuse.hpp"
+#include "passes/home.hpp"
+#include "passes/levels.hpp"
+#include "passes/options.hpp"
+
+namespace braid {
+
+/// What the passes hand on. Each fills the part named after it.
+struct Compilation {
+  ir::Graph graph;
+  uint32_t source_ops = 0;  // of the graph as given
+  HomePlan homes;
+  Levels levels;
+  Fusion fusion;
+  Program program;
+};
+
+struct Pass {
+  std::string_view name;
+  std::string_view what;  // one line for --list-passes
+  void (*run)(Compilation&, const Options&);
+  std::string (*print)(const Compilation&);  // the state after it, for dumps
+  std::string_view extension;                // of its dump file: "bir" or "txt"
+};
+std::span<const Pass> passes();
+
+/// Milliseconds per pass, in order.
+using PassTimes = std::vector<std::pair<std::string_view, double>>;
+
+/// Runs the passes up to and including `stop_after` (all, if empty) on `graph`. Binds dims first.
+/// With options.dump_dir set writes 00-input.bir, 01-NAME.ext, ..., kernels/*.cu.
+Compilation run_passes(ir::Graph graph, const Options& options, std::string_view stop_after = {},
+                       PassTimes* times = nullptr);
+
+}  // namespace braid

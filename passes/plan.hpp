@@ -1,0 +1,23 @@
+// The passes that build and fill the Program, one declaration each; their files carry the details.
+#pragma once
+
+#include "passes/pipeline.hpp"
+
+namespace braid {
+
+/// simplify.cpp: folds constants, merges equal ops, drops dead ones, exact algebra only (x*1, x+0
+/// for integers, double transpose, reshape of reshape, full slices, ...).
+ir::Graph simplify(const ir::Graph& graph);
+
+/// choose.cpp: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
+void choose_kernels(Compilation& c, const Options& o);
+/// lanes.cpp: the lane and position of every node.
+void assign_lanes(Program& p, const Options& o);
+/// memory.cpp: offsets of temporaries.
+void plan_memory(Program& p, const Options& o);
+/// edges.cpp: RAW, WAR, WAW and lane edges, reduced.
+void emit_edges(Program& p, const Options& o);
+/// kernel_source.cpp: module texts and launch shapes by the kernel families.
+void write_sources(Program& p, const Options& o);
+
+}  // namespace braid

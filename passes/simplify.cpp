@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "passes/plan.hpp"
+#include "passes/simplify_rules.hpp"
+
+namespace braid {
+namespace {
+
+using ir::OpKind;
+using ir::ValueId;
+
+uint64_t mix(uint64_t h, uint64_t x) {
+  h ^= x + 0x9e3779b97f4a7c15ULL + (h << 6) + (h >> 2);
+  return h * 0xff51afd7ed558ccdULL;
+}
+
+uint64_t hash_of(const ir::Attrs& attrs) {
+  uint64_t h = attrs.index();
+  if (const auto* m = std::get_if<ir::MapAttr>(&attrs)) return mix(h, static_cast<uint64_t>(m->fn));
+  if (const auto* r = std::get_if<ir::ReduceAttr>(&attrs)) {
+    return mix(mix(h, static_cast<uint64_t>(r->fn)), r->axes);
+  }
+  if (const auto* d = std::get_if<ir::DotAttr>(&attrs)) return mix(h, (d->ta ? 2U : 0U) + d->tb);
+  if (const auto* a = std::get_if<ir::AxisAttr>(&attrs)) {
+    return mix(h, static_cast<uint64_t>(a->axis));
+  }
+  if (const auto* c = std::get_if<ir::ConstAttr>(&attrs)) return mix(h, c->literal);
+  if (const auto* v = std::get_if<ir::ViewAttr>(&attrs)) {
+    h = mix(h, static_cast<uint64_t>(v->kind));
+    for (int64_t x : v->a) h = mix(h, static_cast<uint64_t>(x));
+    for (int64_t x : v->b) h = mix(h, static_cast<uint64_t>(x));
+  }
+  return h;
+}
+
+/// Ops that may be merged with an equal one, and the table that finds it.
+class EqualOps {
+ public:
+  explicit EqualOps(const Rewriter& rewriter)
+      : rewriter_(rewriter), slots_(std::bit_ceil(2 * rewriter.ops.size() + 2), UINT32_MAX) {}
+
+  /// The first op equal to op `i`: `i` itself if there was none.
+  uint32_t find_or_add(uint32_t i) {
+    size_t slot = hash(i) & (slots_.size() - 1);
+    while (slots_[slot] != UINT32_MAX) {
+      if (equal(slots_[slot], i)) return slots_[slot];
+      slot = (slot + 1) & (slots_.size() - 1);
+    }
+    return slots_[slot] = i;
+  }
+
+ private:
+  uint64_t hash(uint32_t i) const {
+    const ir::Op& op = rewriter_.ops[i];
+    const TensorType& type = rewriter_.type(op.result);
+    uint64_t h = mix(hash_of(op.attrs), static_cast<uint64_t>(op.kind));
+    for (ValueId v : op.operands) h = mix(h, v.index);
+    h = mix(h, static_cast<uint64_t>(type.dtype));
+    for (Dim d : type.shape) h = mix(h, d.is_const() ? static_cast<uint64_t>(d.value()) : 77);
+    return h ^ (h >> 32);
+  }
+  bool equal(uint32_t i, uint32_t j) const {
+    const ir::Op& a = rewriter_.ops[i];
+    const ir::Op& b = rewriter_.ops[j];
+    return a.kind == b.kind && a.operands == b.operands && a.attrs == b.attrs &&
+           rewriter_.type(a.result) == rewriter_.type(b.result);
+  }
+
+  const Rewriter& rewriter_;
+  std::vector<uint32_t> slots_;
+};
+
+bool may_merge(OpKind kind) {
+  return kind != OpKind::input && kind != OpKind::param && kind != OpKind::assign &&
+         kind != OpKind::update;
+}
+
+/// Every op that outputs and the last versions of params need; inputs and params always stay.
+std::vector<bool> find_live(const ir::Graph& graph, const Rewriter& rewriter) {
+  std::vector<bool> live(rewriter.ops.size(), false);
+  const auto mark = [&](ValueId v) { live[graph.value(rewriter.now(v)).def.index] = true; };
+  for (const ir::Output& output : graph.outputs) mark(output.value);
+  std::vector<bool> replaced(graph.values().size(), false);
+  for (const ir::Op& op : graph.ops()) {
+    if (op.kind == OpKind::assign || op.kind == OpKind::update)
+      replaced[op.operands[0].index] = true;
+  }
+  for (const ir::Op& op : graph.ops()) {
+    if (op.kind == OpKind::input || op.kind == OpKind::param) mark(op.result);
+    if (graph.value(op.result).state && !replaced[op.result.index]) mark(op.result);
+  }
+  for (size_t i = rewriter.ops.size(); i-- > 0;) {
+    if (!live[i]) continue;
+    for (ValueId v : rewriter.ops[i].operands) live[graph.value(v).def.index] = true;
+  }
+  return live;
+}
+
+ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter) {
+  const std::vector<bool> live = find_live(graph, rewriter);
+  ir::Graph out(graph.name);
+  out.dims = graph.dims;
+  out.repeats = graph.repeats;
+  const auto carry = [&](ir::StrId s) {
+    return s.valid() ? out.strings.intern(graph.strings[s]) : ir::StrId{};
+  };
+  const auto carry_loc = [&](ir::Loc loc) {
+    loc.file = carry(loc.file);
+    return loc;
+  };
+  std::vector<ValueId> to(graph.values().size());
+  for (size_t i = 0; i < rewriter.ops.size(); ++i) {
+    if (!live[i]) continue;
+    ir::Op& op = rewriter.ops[i];
+    for (ValueId& v : op.operands) v = to[v.index];
+    if (op.kind == OpKind::constant) {
+      const uint32_t literal = std::get<ir::ConstAttr>(op.attrs).literal;
+      op.attrs = ir::ConstAttr{out.add_literal(rewriter.literals[literal])};
+    }
+    to[op.result.index] = out.add({op.kind, op.attrs, std::move(op.operands), graph.type(op.result),
+                                   carry(op.name), carry_loc(op.loc)});
+  }
+  for (const ir::Output& output : graph.outputs) {
+    out.outputs.push_back(
+        {output.name, to[rewriter.now(output.value).index], carry_loc(output.loc)});
+  }
+  return out;
+}
+
+}  // namespace
+
+ir::Graph simplify(const ir::Graph& graph) {
+  Rewriter rewriter(graph);
+  EqualOps equal_ops(rewriter);
+  for (uint32_t i = 0; i < rewriter.ops.size(); ++i) {
+    ir::Op& op = rewriter.ops[i];
+    for (ValueId& v : op.operands) v = rewriter.now(v);
+    if (rewriter.rewrite(i) || !may_merge(op.kind)) continue;
+    if (op.kind == OpKind::constant) rewriter.intern_literal(op);
+    const uint32_t first = equal_ops.find_or_add(i);
+    if (first != i) rewriter.replace(op.result, rewriter.ops[first].result);
+  }
+  return emit(graph, rewriter);
+}
+
+}  // namespace braid

@@ -1,0 +1,119 @@
+#include "runtime/check_program.hpp"
+
+#include <fmt/format.h>
+
+#include "ir/diagnostic.hpp"
+
+namespace braid::runtime {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(const Program& program) : p_(program) {}
+
+  void run() {
+    for (size_t i = 0; i < p_.buffers.size(); ++i) buffer(i);
+    for (size_t i = 0; i < p_.views.size(); ++i) view(i);
+    for (const Kernel& k : p_.kernels) {
+      require(k.module < p_.modules.size(), "kernel {} is in module {} of {}", k.symbol, k.module,
+              p_.modules.size());
+    }
+    for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
+    for (const Step& s : p_.script) {
+      require(s.body < p_.bodies.size(), "the script launches body {} of {}", s.body,
+              p_.bodies.size());
+    }
+    for (const Binding& b : p_.inputs) binding("input", b.name, b.buffer, Segment::input);
+    for (const Binding& b : p_.outputs) binding("output", b.name, b.buffer, Segment::output);
+    for (const ParamBinding& b : p_.params) binding("param", b.name, b.buffer, Segment::param);
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      const Segment s = p_.buffers[i].segment;
+      require(s != Segment::param || named(p_.params, i), "buffer {} is a param without a name", i);
+    }
+  }
+
+ private:
+  template <class... Args>
+  void require(bool ok, fmt::format_string<Args...> text, Args&&... args) const {
+    if (ok) return;
+    Diagnostic d;
+    d.code = "E0830";
+    d.message = fmt::format("program '{}' is not well formed: ", p_.name) +
+                fmt::format(text, std::forward<Args>(args)...);
+    throw Error(std::move(d));
+  }
+
+  template <class Bindings>
+  static bool named(const Bindings& bindings, size_t buffer) {
+    for (const auto& b : bindings) {
+      if (b.buffer == buffer) return true;
+    }
+    return false;
+  }
+
+  static bool inside(int64_t offset, int64_t bytes, int64_t total) {
+    return offset >= 0 && bytes >= 0 && bytes <= total && offset <= total - bytes;
+  }
+
+  void buffer(size_t i) const {
+    const Buffer& b = p_.buffers[i];
+    require(b.type.shape.is_static(), "buffer {} ({}) has no fixed size", i, b.name);
+    require(b.bytes >= b.type.bytes(), "buffer {} ({}) has {} bytes, its type needs {}", i, b.name,
+            b.bytes, b.type.bytes());
+    int64_t total = b.bytes;
+    if (b.segment == Segment::temp) total = p_.arena_bytes;
+    if (b.segment == Segment::constant) total = static_cast<int64_t>(p_.constants.size());
+    require(inside(b.offset, b.bytes, total),
+            "buffer {} ({}) takes {} bytes at {} of a segment of {}", i, b.name, b.bytes, b.offset,
+            total);
+  }
+
+  void view(size_t i) const {
+    const View& v = p_.views[i];
+    require(v.buffer < p_.buffers.size(), "view {} is of buffer {} of {}", i, v.buffer,
+            p_.buffers.size());
+    require(v.type.shape.is_static(), "view {} has no fixed size", i);
+    require(inside(v.offset, v.type.bytes(), p_.buffers[v.buffer].bytes),
+            "view {} takes {} bytes at {} of a buffer of {}", i, v.type.bytes(), v.offset,
+            p_.buffers[v.buffer].bytes);
+  }
+
+  void body(size_t index) const {
+    const Body& b = p_.bodies[index];
+    for (size_t n = 0; n < b.nodes.size(); ++n) {
+      const Node& node = b.nodes[n];
+      require(node.kernel < p_.kernels.size(), "node {} launches kernel {} of {}", n, node.kernel,
+              p_.kernels.size());
+      const Kernel& kernel = p_.kernels[node.kernel];
+      require(node.args.size() == kernel.args.size(), "node {} gives {} arguments, {} takes {}", n,
+              node.args.size(), kernel.symbol, kernel.args.size());
+      for (size_t a = 0; a < node.args.size(); ++a) {
+        require(node.args[a] < p_.views.size(), "node {} names view {} of {}", n, node.args[a],
+                p_.views.size());
+        require(p_.views[node.args[a]].type == kernel.args[a].type,
+                "argument {} of node {} is {}, {} takes {}", a, n,
+                to_string(p_.views[node.args[a]].type), kernel.symbol,
+                to_string(kernel.args[a].type));
+      }
+    }
+    for (const Edge& e : b.edges) {
+      require(e.from < e.to && e.to < b.nodes.size(), "an edge goes from node {} to node {} of {}",
+              e.from, e.to, b.nodes.size());
+    }
+  }
+
+  void binding(const char* what, const std::string& name, uint32_t index, Segment segment) const {
+    require(index < p_.buffers.size(), "{} '{}' is buffer {} of {}", what, name, index,
+            p_.buffers.size());
+    require(p_.buffers[index].segment == segment, "{} '{}' is in the {} segment", what, name,
+            name_of(p_.buffers[index].segment));
+  }
+
+  const Program& p_;
+};
+
+}  // namespace
+
+void check_program(const Program& program) { Checker(program).run(); }
+
+}  // namespace braid::runtime

@@ -1,0 +1,114 @@
+#include "runtime/executable.hpp"
+
+#include "ir/diagnostic.hpp"
+#include "runtime/check_program.hpp"
+#include "runtime/executable_impl.hpp"
+
+namespace braid {
+
+using runtime::Current;
+using runtime::Driver;
+using runtime::MarkPtr;
+
+void Ticket::wait() {
+  if (!impl_) return;
+  const Current current(impl_->context);
+  impl_->context->check(impl_->context->driver->cuEventSynchronize(impl_->mark->event()),
+                        "cuEventSynchronize", *impl_->what);
+}
+
+bool Ticket::done() const {
+  if (!impl_) return true;
+  const Current current(impl_->context);
+  const CUresult result = impl_->context->driver->cuEventQuery(impl_->mark->event());
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  impl_->context->check(result, "cuEventQuery", *impl_->what);
+  return true;
+}
+
+Executable::Executable(Program program, Store store) {
+  runtime::check_program(program);
+  impl_ = std::make_unique<Impl>(std::move(program), store);
+  try {
+    const Current current(impl_->context);
+    impl_->build();
+  } catch (...) {
+    const std::vector<std::string> declared = impl_->placement.declared;
+    impl_.reset();
+    const std::lock_guard lock(store.impl()->mutex);
+    store.impl()->undeclare(declared);
+    throw;
+  }
+}
+
+Executable::~Executable() = default;
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+
+const Program& Executable::program() const { return impl_->program; }
+Store Executable::store() const { return impl_->store; }
+
+Ticket Executable::launch(Stream stream, LaunchMode mode) {
+  const Current current(impl_->context);
+  const std::lock_guard lock(impl_->mutex);
+  Ticket ticket;
+  ticket.impl_ = std::make_shared<Ticket::Impl>();
+  ticket.impl_->context = impl_->context;
+  ticket.impl_->what = impl_->launch_text;
+  ticket.impl_->mark = impl_->enqueue(stream ? stream : impl_->stream.get(), mode);
+  return ticket;
+}
+
+MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
+  Driver& driver = *context->driver;
+  Store::Impl& shared = *store.impl();
+  MarkPtr mark = shared.events->take();
+  // Held until the launch is in the store's books: nobody may slip in between.
+  std::unique_lock<std::mutex> books(shared.mutex, std::defer_lock);
+  if (!program.params.empty()) books.lock();
+  try {
+    if (last && (on != stream.get() || last->stream != stream.get())) {
+      context->check(driver.cuStreamWaitEvent(on, last->event(), 0), "cuStreamWaitEvent",
+                     *launch_text);
+    }
+    if (books) shared.order(on, writes_params, stream.get());
+    for (const Step& step : program.script) {
+      if (mode == LaunchMode::stream) {
+        enqueue_kernels(program.bodies[step.body], step.body, on);
+      } else {
+        context->check(driver.cuGraphLaunch(graphs[step.body].exec.get(), on), "cuGraphLaunch",
+                       *launch_text);
+      }
+    }
+    context->check(driver.cuEventRecord(mark->event(), on), "cuEventRecord", *launch_text);
+  } catch (...) {
+    // Part of it may run, and there is no mark that others could wait for.
+    driver.cuStreamSynchronize(on);
+    throw;
+  }
+  mark->stream = on;
+  last = mark;
+  if (books) shared.launched(this, writes_params, mark);
+  return mark;
+}
+
+void Executable::Impl::enqueue_kernels(const Body& body, uint32_t index, CUstream on) {
+  for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+    const LaunchShape& l = program.kernels[body.nodes[n].kernel].launch;
+    std::vector<void*> pointers = runtime::argument_pointers(args[index][n]);
+    const CUresult result = context->driver->cuLaunchKernel(
+        functions[body.nodes[n].kernel], l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1],
+        l.block[2], l.shared_bytes, on, pointers.data(), nullptr);
+    if (result != CUDA_SUCCESS) {
+      context->check(result, "cuLaunchKernel", runtime::node_text(program, body, n));
+    }
+  }
+}
+
+void Executable::Impl::order_own_stream() {
+  if (!last || last->stream == stream.get()) return;
+  context->check(context->driver->cuStreamWaitEvent(stream.get(), last->event(), 0),
+                 "cuStreamWaitEvent", *launch_text);
+}
+
+}  // namespace braid

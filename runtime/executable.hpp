@@ -1,0 +1,76 @@
+// One instantiated Program over a Store. This header does not include cuda.h.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/program.hpp"
+#include "ir/tensor.hpp"
+#include "runtime/device.hpp"
+
+namespace braid {
+
+/// The result of one launch. Waiting twice is fine; dropping a ticket is fine too.
+class Ticket {
+ public:
+  /// Blocks until the launch is done. Throws CudaError with the first error of that launch.
+  void wait();
+  bool done() const;
+
+ private:
+  friend class Executable;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+enum class LaunchMode : uint8_t {
+  graph,   // one cuGraphLaunch per body
+  stream,  // the same kernels one by one on a stream, no graph: for comparison and debugging
+};
+
+/// Owns the CUgraph and the CUgraphExec, its arena and the loaded kernels. Launches of one
+/// executable are ordered, on any streams. bind and launch are one critical section. Not copyable.
+class Executable {
+ public:
+  /// Declares the program's params in the store, loads every kernel, builds, instantiates and
+  /// uploads. On failure gives everything back and throws CudaError (or Error for a bad program).
+  /// Modules must be compiled (compile_modules) unless the device is simulated.
+  Executable(Program program, Store store);
+  ~Executable();
+  Executable(Executable&&) noexcept;
+  Executable& operator=(Executable&&) noexcept;
+
+  const Program& program() const;
+  Store store() const;
+
+  /// Binds memory of the caller's to an input or output until rebound: no copy, the nodes that
+  /// use it are patched. Checks that the name exists, the size is exact, the address is 16-byte
+  /// aligned, and the range overlaps no other binding, the arena or the store. Throws Error.
+  void bind(std::string_view name, DevicePtr address, int64_t bytes);
+  /// The memory an input or output uses now: the executable's own until bind.
+  DevicePtr address(std::string_view name) const;
+
+  /// Asynchronous. With stream = nullptr runs on the executable's own stream.
+  Ticket launch(Stream stream = nullptr, LaunchMode mode = LaunchMode::graph);
+
+  /// Copies inputs in, launches, waits, copies outputs back. All inputs must be given, with the
+  /// program's types. Throws Error or CudaError.
+  std::map<std::string, HostTensor> run(const std::map<std::string, HostTensor>& inputs,
+                                        LaunchMode mode = LaunchMode::graph);
+
+  /// Copies to and from whatever is bound to a name, after earlier launches.
+  void write(std::string_view name, const HostTensor& value);
+  HostTensor read(std::string_view name) const;
+  /// Fills outputs and the arena with 0xFF bytes, so that what a launch fails to write shows.
+  void poison();
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace braid

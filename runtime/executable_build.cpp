@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/diagnostic.hpp"
+#include "runtime/executable_impl.hpp"
+#include "runtime/simulator.hpp"
+
+namespace braid {
+
+using runtime::Driver;
+
+Executable::Impl::Impl(Program p, Store s)
+    : program(std::move(p)),
+      store(std::move(s)),
+      context(store.device().context()),
+      launch_text(std::make_shared<const std::string>("launch of program '" + program.name + "'")) {
+}
+
+Executable::Impl::~Impl() {
+  if (!last) return;
+  Driver& driver = *context->driver;
+  if (driver.cuCtxPushCurrent(context->handle) == CUDA_SUCCESS) {
+    driver.cuEventSynchronize(last->event());
+    CUcontext popped = nullptr;
+    driver.cuCtxPopCurrent(&popped);
+  }
+  const std::lock_guard lock(store.impl()->mutex);
+  store.impl()->forget(this);
+}
+
+void Executable::Impl::build() {
+  {
+    const std::lock_guard lock(store.impl()->mutex);
+    placement = declare(*store.impl(), program, 1);
+  }
+  writes_params = std::any_of(program.params.begin(), program.params.end(),
+                              [](const ParamBinding& p) { return p.written; });
+  stream = runtime::make_stream(context);
+  place_buffers();
+  load_kernels();
+  for (const Body& body : program.bodies) {
+    runtime::BodyArgs node_args;
+    for (const Node& node : body.nodes) {
+      std::vector<CUdeviceptr> values;
+      for (const uint32_t view : node.args) values.push_back(address_of(view));
+      node_args.push_back(std::move(values));
+    }
+    graphs.push_back(
+        runtime::emit_graph(context, program, body, functions, node_args, stream.get()));
+    args.push_back(std::move(node_args));
+  }
+  context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
+                 "upload of program '" + program.name + "'");
+}
+
+void Executable::Impl::place_buffers() {
+  arena = runtime::allocate(context, program.arena_bytes, "arena of " + program.name);
+  bases.resize(program.buffers.size());
+  for (uint32_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& b = program.buffers[i];
+    switch (b.segment) {
+      case Segment::temp:
+        bases[i] = arena.get() + static_cast<CUdeviceptr>(b.offset);
+        break;
+      case Segment::constant:
+        bases[i] = placement.constants->get() + static_cast<CUdeviceptr>(b.offset);
+        break;
+      case Segment::input:
+      case Segment::output:
+        memory[i] =
+            runtime::allocate(context, b.bytes, fmt::format("{} {}", name_of(b.segment), b.name));
+        bases[i] = memory[i].get();
+        break;
+      case Segment::param:
+        for (size_t p = 0; p < program.params.size(); ++p) {
+          if (program.params[p].buffer == i) bases[i] = placement.params[p]->get();
+        }
+        break;
+    }
+  }
+}
+
+void Executable::Impl::load_kernels() {
+  Driver& driver = *context->driver;
+  for (uint32_t m = 0; m < program.modules.size(); ++m) {
+    const std::vector<std::byte> image =
+        driver.simulated() ? runtime::simulator_image(program, m) : program.modules[m].image;
+    if (image.empty()) {
+      Diagnostic d;
+      d.code = "E0813";
+      d.message = fmt::format("the kernels of program '{}' are not compiled", program.name);
+      d.suggestion = "call runtime::compile_modules on the program first";
+      throw Error(std::move(d));
+    }
+    CUlibrary library = nullptr;
+    context->check(
+        driver.cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "cuLibraryLoadData", fmt::format("module {} of {}", m, program.name));
+    libraries.emplace_back(context, library);
+  }
+  for (const Kernel& k : program.kernels) {
+    CUkernel kernel = nullptr;
+    context->check(driver.cuLibraryGetKernel(&kernel, libraries[k.module].get(), k.symbol.c_str()),
+                   "cuLibraryGetKernel", k.symbol);
+    CUfunction function = nullptr;
+    context->check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", k.symbol);
+    // Loading is lazy by default, and a first load waits for the GPU to be idle.
+    context->check(driver.cuFuncLoad(function), "cuFuncLoad", k.symbol);
+    constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
+    if (k.launch.shared_bytes > kSharedWithoutAsking) {
+      context->check(
+          driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                    static_cast<int>(k.launch.shared_bytes)),
+          "cuFuncSetAttribute",
+          fmt::format("{}, {} bytes of shared memory", k.symbol, k.launch.shared_bytes));
+    }
+    functions.push_back(function);
+  }
+}
+
+CUdeviceptr Executable::Impl::address_of(uint32_t view) const {
+  const View& v = program.views[view];
+  return bases[v.buffer] + static_cast<CUdeviceptr>(v.offset);
+}
+
+}  // namespace braid

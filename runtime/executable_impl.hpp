@@ -1,0 +1,85 @@
+// Inside the runtime: the parts of an Executable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/emit_graph.hpp"
+#include "runtime/executable.hpp"
+#include "runtime/store.hpp"
+
+namespace braid {
+
+struct Ticket::Impl {
+  runtime::ContextPtr context;
+  runtime::MarkPtr mark;
+  std::shared_ptr<const std::string> what;  // "launch of program 'mlp'"
+};
+
+/// Apart from the constructor, build and the destructor, member functions expect `mutex` to be
+/// held and the context to be current.
+struct Executable::Impl {
+  Impl(Program p, Store s);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  /// Everything the constructor of Executable promises. The context must be current.
+  void build();
+  void place_buffers();
+  void load_kernels();
+
+  CUdeviceptr address_of(uint32_t view) const;
+  /// Enqueues one launch behind everything that must come first, and remembers it.
+  runtime::MarkPtr enqueue(CUstream on, LaunchMode mode);
+  void enqueue_kernels(const Body& body, uint32_t index, CUstream on);
+  /// Makes the executable's own stream wait for its last launch.
+  void order_own_stream();
+  /// The buffer of an input or output; Error if there is none. A name that is both is the input
+  /// if `input_first`.
+  uint32_t buffer_named(std::string_view name, bool input_first) const;
+  void check_binding(std::string_view name, uint32_t buffer, DevicePtr address,
+                     int64_t bytes) const;
+  void rebind(uint32_t buffer, DevicePtr address);
+  void copy_in(uint32_t buffer, const HostTensor& value);
+  HostTensor copy_out(uint32_t buffer) const;
+  /// Runs `work`, which enqueues on the executable's own stream, then waits; also if it throws, as
+  /// copies may still use host memory of the caller's.
+  template <class Work>
+  void on_own_stream(const Work& work) {
+    order_own_stream();
+    try {
+      work();
+    } catch (...) {
+      context->driver->cuStreamSynchronize(stream.get());
+      throw;
+    }
+    context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
+                   *launch_text);
+  }
+
+  const Program program;
+  Store store;
+  runtime::ContextPtr context;
+  mutable std::mutex mutex;
+  const std::shared_ptr<const std::string> launch_text;  // for errors; launches do not build text
+
+  Placement placement;
+  runtime::OwnedMemory arena;
+  std::map<uint32_t, runtime::OwnedMemory> memory;  // of inputs and outputs, by buffer
+  runtime::OwnedStream stream;
+  std::vector<runtime::OwnedLibrary> libraries;  // by module
+  std::vector<CUfunction> functions;             // by kernel
+  std::vector<CUdeviceptr> bases;                // by buffer: where it starts now
+  std::vector<runtime::BodyArgs> args;           // by body: what the nodes take now
+  std::vector<runtime::BodyGraph> graphs;        // by body
+  bool writes_params = false;
+  runtime::MarkPtr last;  // the last launch
+};
+
+}  // namespace braid

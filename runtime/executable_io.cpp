@@ -1,0 +1,227 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/diagnostic.hpp"
+#include "runtime/executable_impl.hpp"
+
+namespace braid {
+namespace {
+
+using runtime::Current;
+
+[[noreturn]] void fail(const char* code, std::string message, std::string suggestion = {}) {
+  Diagnostic d;
+  d.code = code;
+  d.message = std::move(message);
+  d.suggestion = std::move(suggestion);
+  throw Error(std::move(d));
+}
+
+const Binding* find(const std::vector<Binding>& bindings, std::string_view name) {
+  for (const Binding& b : bindings) {
+    if (b.name == name) return &b;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> names_of(const std::vector<Binding>& bindings) {
+  std::vector<std::string> names;
+  for (const Binding& b : bindings) names.push_back(b.name);
+  return names;
+}
+
+void check_type(std::string_view name, const TensorType& expected, const HostTensor& value) {
+  if (value.type != expected) {
+    fail("E0825", fmt::format("'{}' is {}, the given value is {}", name, to_string(expected),
+                              to_string(value.type)));
+  }
+  if (static_cast<int64_t>(value.bytes.size()) != expected.bytes()) {
+    fail("E0825", fmt::format("'{}' has {} bytes, the given value holds {}", name, expected.bytes(),
+                              value.bytes.size()));
+  }
+}
+
+}  // namespace
+
+uint32_t Executable::Impl::buffer_named(std::string_view name, bool input_first) const {
+  const auto& first = input_first ? program.inputs : program.outputs;
+  const auto& second = input_first ? program.outputs : program.inputs;
+  if (const Binding* b = find(first, name)) return b->buffer;
+  if (const Binding* b = find(second, name)) return b->buffer;
+  std::vector<std::string> known = names_of(program.inputs);
+  for (std::string& output : names_of(program.outputs)) known.push_back(std::move(output));
+  fail("E0820", fmt::format("program '{}' has no input or output '{}'", program.name, name),
+       suggest(name, known));
+}
+
+void Executable::Impl::check_binding(std::string_view name, uint32_t buffer, DevicePtr address,
+                                     int64_t bytes) const {
+  constexpr DevicePtr kAlignment = 16;
+  const Buffer& b = program.buffers[buffer];
+  if (bytes != b.bytes) {
+    fail("E0821", fmt::format("'{}' is {} and takes {} bytes, {} are bound", name,
+                              to_string(b.type), b.bytes, bytes));
+  }
+  if (address == 0) fail("E0822", fmt::format("the address bound to '{}' is null", name));
+  if (address % kAlignment != 0) {
+    fail("E0823", fmt::format("the address {:#x} bound to '{}' is not a multiple of {}", address,
+                              name, kAlignment));
+  }
+  const auto refuse_overlap = [&](DevicePtr start, int64_t size, const std::string& what) {
+    const auto end = start + static_cast<DevicePtr>(size);
+    if (address < end && start < address + static_cast<DevicePtr>(bytes)) {
+      fail("E0824", fmt::format("the {} bytes at {:#x} bound to '{}' overlap {} at {:#x}", bytes,
+                                address, name, what, start));
+    }
+  };
+  refuse_overlap(arena.get(), program.arena_bytes, "the executable's arena");
+  for (uint32_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& other = program.buffers[i];
+    const bool bound = other.segment == Segment::input || other.segment == Segment::output;
+    if (i != buffer && bound) {
+      refuse_overlap(bases[i], other.bytes,
+                     fmt::format("{} '{}'", name_of(other.segment), other.name));
+    }
+  }
+  const std::lock_guard lock(store.impl()->mutex);
+  for (const auto& [param_name, param] : store.impl()->params) {
+    refuse_overlap(param.memory->get(), param.type.bytes(),
+                   fmt::format("param '{}' of the store", param_name));
+  }
+  if (placement.constants) {
+    refuse_overlap(placement.constants->get(), static_cast<int64_t>(program.constants.size()),
+                   "the program's constants");
+  }
+}
+
+void Executable::Impl::rebind(uint32_t buffer, DevicePtr address) {
+  const DevicePtr before = bases[buffer];
+  bases[buffer] = address;
+  struct Patched {
+    uint32_t body, node;
+    std::vector<CUdeviceptr> args;
+  };
+  std::vector<Patched> done;
+  for (uint32_t b = 0; b < program.bodies.size(); ++b) {
+    const Body& body = program.bodies[b];
+    for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+      const std::vector<uint32_t>& views = body.nodes[n].args;
+      const bool uses = std::any_of(views.begin(), views.end(),
+                                    [&](uint32_t v) { return program.views[v].buffer == buffer; });
+      if (!uses) continue;
+      std::vector<CUdeviceptr> values;
+      for (const uint32_t v : views) values.push_back(address_of(v));
+      const CUresult result =
+          runtime::patch_node(*context->driver, graphs[b], program, body, n, functions, values);
+      if (result != CUDA_SUCCESS) {
+        bases[buffer] = before;
+        for (const Patched& p : done) {
+          runtime::patch_node(*context->driver, graphs[p.body], program, program.bodies[p.body],
+                              p.node, functions, args[p.body][p.node]);
+        }
+        context->check(result, "cuGraphExecKernelNodeSetParams",
+                       runtime::node_text(program, body, n));
+      }
+      done.push_back({b, n, std::move(values)});
+    }
+  }
+  for (Patched& p : done) args[p.body][p.node] = std::move(p.args);
+}
+
+void Executable::Impl::copy_in(uint32_t buffer, const HostTensor& value) {
+  if (value.bytes.empty()) return;
+  context->check(context->driver->cuMemcpyHtoDAsync(bases[buffer], value.bytes.data(),
+                                                    value.bytes.size(), stream.get()),
+                 "cuMemcpyHtoDAsync", program.buffers[buffer].name);
+}
+
+HostTensor Executable::Impl::copy_out(uint32_t buffer) const {
+  HostTensor value(program.buffers[buffer].type);
+  if (value.bytes.empty()) return value;
+  context->check(context->driver->cuMemcpyDtoHAsync(value.bytes.data(), bases[buffer],
+                                                    value.bytes.size(), stream.get()),
+                 "cuMemcpyDtoHAsync", program.buffers[buffer].name);
+  return value;
+}
+
+void Executable::bind(std::string_view name, DevicePtr address, int64_t bytes) {
+  const Current current(impl_->context);
+  const std::lock_guard lock(impl_->mutex);
+  const uint32_t buffer = impl_->buffer_named(name, true);
+  impl_->check_binding(name, buffer, address, bytes);
+  impl_->rebind(buffer, address);
+}
+
+DevicePtr Executable::address(std::string_view name) const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->bases[impl_->buffer_named(name, true)];
+}
+
+std::map<std::string, HostTensor> Executable::run(const std::map<std::string, HostTensor>& inputs,
+                                                  LaunchMode mode) {
+  const Program& program = impl_->program;
+  for (const Binding& input : program.inputs) {
+    const auto given = inputs.find(input.name);
+    if (given == inputs.end()) {
+      fail("E0826",
+           fmt::format("input '{}' of program '{}' is not given", input.name, program.name));
+    }
+    check_type(input.name, program.buffers[input.buffer].type, given->second);
+  }
+  for (const auto& [name, value] : inputs) {
+    if (!find(program.inputs, name)) {
+      fail("E0820", fmt::format("program '{}' has no input '{}'", program.name, name),
+           suggest(name, names_of(program.inputs)));
+    }
+  }
+  const Current current(impl_->context);
+  const std::lock_guard lock(impl_->mutex);
+  std::map<std::string, HostTensor> outputs;
+  impl_->on_own_stream([&] {
+    for (const Binding& input : program.inputs) {
+      impl_->copy_in(input.buffer, inputs.at(input.name));
+    }
+    impl_->enqueue(impl_->stream.get(), mode);
+    for (const Binding& output : program.outputs) {
+      outputs.emplace(output.name, impl_->copy_out(output.buffer));
+    }
+  });
+  return outputs;
+}
+
+void Executable::write(std::string_view name, const HostTensor& value) {
+  const Current current(impl_->context);
+  const std::lock_guard lock(impl_->mutex);
+  const uint32_t buffer = impl_->buffer_named(name, true);
+  check_type(name, impl_->program.buffers[buffer].type, value);
+  impl_->on_own_stream([&] { impl_->copy_in(buffer, value); });
+}
+
+HostTensor Executable::read(std::string_view name) const {
+  const Current current(impl_->context);
+  const std::lock_guard lock(impl_->mutex);
+  const uint32_t buffer = impl_->buffer_named(name, false);
+  HostTensor value;
+  impl_->on_own_stream([&] { value = impl_->copy_out(buffer); });
+  return value;
+}
+
+void Executable::poison() {
+  const Current current(impl_->context);
+  const std::lock_guard lock(impl_->mutex);
+  const auto fill = [&](CUdeviceptr at, int64_t bytes) {
+    if (bytes == 0) return;
+    impl_->context->check(impl_->context->driver->cuMemsetD8Async(
+                              at, 0xFF, static_cast<size_t>(bytes), impl_->stream.get()),
+                          "cuMemsetD8Async", "poison");
+  };
+  impl_->on_own_stream([&] {
+    fill(impl_->arena.get(), impl_->program.arena_bytes);
+    for (const Binding& output : impl_->program.outputs) {
+      fill(impl_->bases[output.buffer], impl_->program.buffers[output.buffer].bytes);
+    }
+  });
+}
+
+}  // namespace braid

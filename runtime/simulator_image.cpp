@@ -1,0 +1,230 @@
+// The simulator's image of a module (text: a header with the length, then a record per kernel),
+// and the calls that load one.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+#include <sstream>
+
+#include "ir/diagnostic.hpp"
+#include "ir/text.hpp"
+#include "runtime/simulator_state.hpp"
+
+namespace braid::runtime {
+namespace {
+
+constexpr std::string_view kMagic = "braid-simulator-image 1 ";
+constexpr size_t kLengthDigits = 16;
+
+}  // namespace
+
+std::vector<std::byte> simulator_image(const Program& program, uint32_t module) {
+  std::string records;
+  for (const Kernel& k : program.kernels) {
+    if (k.module != module) continue;
+    const std::string body = ir::print(k.body);
+    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.waits ? 1 : 0,
+                           k.launch.grid[0], k.launch.grid[1], k.launch.grid[2], k.launch.block[0],
+                           k.launch.block[1], k.launch.block[2], k.launch.shared_bytes,
+                           k.args.size(), body.size());
+    for (const ArgSlot& slot : k.args) {
+      records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
+                             slot.type.shape.rank());
+      for (const int64_t extent : slot.type.shape.extents()) records += fmt::format(" {}", extent);
+      records += fmt::format(" {}\n", slot.name);
+    }
+    records += body + "\n";
+  }
+  const std::string text =
+      fmt::format("{}{:0{}x}\n{}", kMagic, records.size(), kLengthDigits, records);
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+namespace sim {
+namespace {
+
+std::optional<Role> role_from(std::string_view name) {
+  for (const Role role : {Role::in, Role::out, Role::inout}) {
+    if (name_of(role) == name) return role;
+  }
+  return {};
+}
+
+bool read_slot(std::istream& in, ArgSlot& slot) {
+  std::string role, dtype;
+  int rank = 0;
+  if (!(in >> role >> dtype >> rank) || rank < 0 || rank > kMaxRank) return false;
+  for (int i = 0; i < rank; ++i) {
+    int64_t extent = 0;
+    if (!(in >> extent) || extent < 0) return false;
+    slot.type.shape.push_back(extent);
+  }
+  const std::optional<Role> known_role = role_from(role);
+  const std::optional<DType> known_type = dtype_from_name(dtype);
+  if (!known_role || !known_type || !(in >> slot.name)) return false;
+  slot.role = *known_role;
+  slot.type.dtype = *known_type;
+  return true;
+}
+
+/// Says what of the body each slot is; false with a reason if slots and body do not agree.
+bool bind_slots(KernelRecord& record, std::string* why) {
+  std::map<std::string, std::pair<Bound, TensorType>, std::less<>> wanted;
+  for (const ir::Op& op : record.body.ops()) {
+    if (op.kind != ir::OpKind::input && op.kind != ir::OpKind::param) continue;
+    wanted[std::string(record.body.strings[op.name])] = {
+        op.kind == ir::OpKind::input ? Bound::input : Bound::param, record.body.type(op.result)};
+  }
+  for (const ir::Output& output : record.body.outputs) {
+    wanted[output.name] = {Bound::output, record.body.type(output.value)};
+  }
+  for (const ArgSlot& slot : record.args) {
+    const auto found = wanted.find(slot.name);
+    if (found == wanted.end() || found->second.second != slot.type) {
+      *why = fmt::format("argument '{}' of kernel {} is not in its body", slot.name, record.symbol);
+      return false;
+    }
+    const Bound bound = found->second.first;
+    const bool role_fits = bound == Bound::input    ? slot.role == Role::in
+                           : bound == Bound::output ? slot.role == Role::out
+                                                    : true;
+    if (!role_fits) {
+      *why = fmt::format("argument '{}' of kernel {} has role {}, which its body does not allow",
+                         slot.name, record.symbol, name_of(slot.role));
+      return false;
+    }
+    record.bound.push_back(bound);
+    wanted.erase(found);
+  }
+  if (wanted.empty()) return true;
+  *why = fmt::format("kernel {} has no argument for '{}' of its body", record.symbol,
+                     wanted.begin()->first);
+  return false;
+}
+
+bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
+  *why = "the image is damaged";
+  size_t slots = 0, length = 0;
+  auto& [grid, block, shared] = record.launch;
+  if (!(in >> record.symbol >> record.waits >> grid[0] >> grid[1] >> grid[2] >> block[0] >>
+        block[1] >> block[2] >> shared >> slots >> length)) {
+    return false;
+  }
+  for (size_t i = 0; i < slots; ++i) {
+    ArgSlot slot;
+    if (!read_slot(in, slot)) return false;
+    record.args.push_back(std::move(slot));
+  }
+  in.get();  // the line's end
+  std::string text(length, '\0');
+  if (!in.read(text.data(), static_cast<std::streamsize>(length))) return false;
+  try {
+    record.body = ir::parse(text, record.symbol);
+  } catch (const Error& error) {
+    *why = error.what();
+    return false;
+  }
+  return bind_slots(record, why);
+}
+
+}  // namespace
+
+std::optional<std::vector<RecordPtr>> read_image(const void* image, std::string* why) {
+  const char* text = static_cast<const char*>(image);
+  // Stops at the first difference, so it does not read past a foreign image's end.
+  if (!image || std::strncmp(text, kMagic.data(), kMagic.size()) != 0) {
+    *why = "the image was not made by simulator_image";
+    return {};
+  }
+  text += kMagic.size();
+  size_t length = 0;
+  const auto parsed = std::from_chars(text, text + kLengthDigits, length, 16);
+  if (parsed.ec != std::errc() || parsed.ptr != text + kLengthDigits) {
+    *why = "the image is damaged";
+    return {};
+  }
+  std::istringstream in(std::string(text + kLengthDigits + 1, length));
+  std::vector<RecordPtr> records;
+  for (std::string word; in >> word;) {
+    auto record = std::make_shared<KernelRecord>();
+    if (!read_record(in, *record, why)) return {};
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+CUresult State::cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**,
+                                  unsigned jit_count, CUlibraryOption*, void**, unsigned count) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (jit_count != 0 || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  std::string why;
+  std::optional<std::vector<RecordPtr>> records = read_image(code, &why);
+  if (!records) {
+    reports_.push_back(std::move(why));
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  const uint64_t handle = new_handle();
+  libraries_[handle].records = std::move(*records);
+  *library = handle_of<CUlibrary>(handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult State::cuLibraryUnload(CUlibrary library) {
+  const std::lock_guard lock(mutex_);
+  const auto found = libraries_.find(number_of(library));
+  if (found == libraries_.end()) return CUDA_ERROR_INVALID_HANDLE;
+  for (const auto& [symbol, function] : found->second.functions) functions_.erase(function);
+  libraries_.erase(found);
+  return ready();
+}
+
+CUresult State::cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* symbol) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  Library* owner = find(libraries_, number_of(library));
+  if (!owner) return CUDA_ERROR_INVALID_HANDLE;
+  for (const RecordPtr& record : owner->records) {
+    if (record->symbol != symbol) continue;
+    uint64_t& handle = owner->functions[record->symbol];
+    if (handle == 0) {
+      handle = new_handle();
+      functions_[handle] = Function{number_of(library), record};
+    }
+    *kernel = handle_of<CUkernel>(handle);
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult State::cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (!find(functions_, number_of(kernel))) return CUDA_ERROR_INVALID_HANDLE;
+  *function = handle_of<CUfunction>(number_of(kernel));
+  return CUDA_SUCCESS;
+}
+
+CUresult State::cuFuncLoad(CUfunction function) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  return find(functions_, number_of(function)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult State::cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  Function* known = find(functions_, number_of(function));
+  if (!known) return CUDA_ERROR_INVALID_HANDLE;
+  constexpr int kMostShared = 227 * 1024;  // sm_90
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (value < 0 || value > kMostShared) return CUDA_ERROR_INVALID_VALUE;
+  known->max_shared_bytes = value;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace sim
+}  // namespace braid::runtime

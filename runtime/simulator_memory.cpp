@@ -1,0 +1,153 @@
+// The simulator's memory: poisoned, bounds known, every byte with a mark whether it was written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/simulator_state.hpp"
+
+namespace braid::runtime::sim {
+namespace {
+
+/// NaN as f16, bf16, f32 and f64, and large in no integer type: -1.
+constexpr std::byte kPoison{0xFF};
+constexpr uint64_t kAlignment = 512;  // what cuMemAlloc gives
+constexpr uint64_t kGap = 4096;       // between allocations: nothing lies there
+constexpr uint64_t kCapacity = uint64_t{64} << 30;
+
+}  // namespace
+
+Allocation* State::find_memory(uint64_t address, uint64_t bytes, uint64_t* base, std::string* why) {
+  const auto inside = [&](uint64_t start, uint64_t size) {
+    return address >= start && address - start <= size && bytes <= size - (address - start);
+  };
+  auto next = memory_.upper_bound(address);
+  if (next != memory_.begin()) {
+    auto& [start, allocation] = *std::prev(next);
+    if (inside(start, allocation.bytes.size())) {
+      if (base) *base = start;
+      return &allocation;
+    }
+    if (address < start + allocation.bytes.size()) {
+      *why =
+          fmt::format("{} bytes at {:#x} run past the end of the allocation of {} bytes at {:#x}",
+                      bytes, address, allocation.bytes.size(), start);
+      return nullptr;
+    }
+  }
+  const auto gone = freed_.upper_bound(address);
+  if (gone != freed_.begin() && inside(std::prev(gone)->first, std::prev(gone)->second)) {
+    *why = fmt::format("{} bytes at {:#x} were freed", bytes, address);
+  } else {
+    *why = fmt::format("{} bytes at {:#x} lie in no allocation", bytes, address);
+  }
+  return nullptr;
+}
+
+CUresult State::cuMemAlloc(CUdeviceptr* address, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > kCapacity) return CUDA_ERROR_OUT_OF_MEMORY;
+  Allocation allocation;
+  try {
+    allocation.bytes.assign(bytes, kPoison);
+    allocation.written.assign(bytes, 0);
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *address = next_address_;
+  next_address_ += (bytes + kAlignment - 1) / kAlignment * kAlignment + kGap;
+  memory_.emplace(*address, std::move(allocation));
+  return CUDA_SUCCESS;
+}
+
+CUresult State::cuMemFree(CUdeviceptr address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = memory_.find(address);
+  if (found == memory_.end()) return CUDA_ERROR_INVALID_VALUE;
+  freed_.emplace(address, found->second.bytes.size());
+  memory_.erase(found);
+  observe();
+  return ready();
+}
+
+CUresult State::copy_in(uint64_t to, const void* from, size_t bytes, uint64_t stream) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  std::string why;
+  uint64_t base = 0;
+  Allocation* memory = find_memory(to, bytes, &base, &why);
+  if (!memory || !from) return CUDA_ERROR_INVALID_VALUE;
+  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
+  begin_operation(stream);
+  touch(stream, {{to, to + bytes, true}}, "a copy from the host");
+  std::memcpy(memory->bytes.data() + (to - base), from, bytes);
+  std::fill_n(memory->written.begin() + static_cast<int64_t>(to - base), bytes, uint8_t{1});
+  return CUDA_SUCCESS;
+}
+
+CUresult State::copy_out(void* to, uint64_t from, size_t bytes, uint64_t stream) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  std::string why;
+  uint64_t base = 0;
+  const Allocation* memory = find_memory(from, bytes, &base, &why);
+  if (!memory || !to) return CUDA_ERROR_INVALID_VALUE;
+  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
+  begin_operation(stream);
+  touch(stream, {{from, from + bytes, false}}, "a copy to the host");
+  std::memcpy(to, memory->bytes.data() + (from - base), bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult State::cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  const CUresult result = copy_in(to, from, bytes, 0);
+  merge(host_, streams_[0].clock);
+  return result == CUDA_SUCCESS ? observe() : result;
+}
+
+CUresult State::cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  const CUresult result = copy_out(to, from, bytes, 0);
+  merge(host_, streams_[0].clock);
+  return result == CUDA_SUCCESS ? observe() : result;
+}
+
+CUresult State::cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  return copy_in(to, from, bytes, number_of(stream));
+}
+
+CUresult State::cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  return copy_out(to, from, bytes, number_of(stream));
+}
+
+CUresult State::cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
+                                CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  if (bytes == 0) return CUDA_SUCCESS;
+  std::string why;
+  uint64_t base = 0;
+  Allocation* memory = find_memory(to, bytes, &base, &why);
+  if (!memory) return CUDA_ERROR_INVALID_VALUE;
+  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
+  begin_operation(number_of(stream));
+  touch(number_of(stream), {{to, to + bytes, true}}, "a memset");
+  const auto offset = static_cast<int64_t>(to - base);
+  std::fill_n(memory->bytes.begin() + offset, bytes, std::byte{value});
+  // Filling with the poison value is how callers poison: such bytes count as not written.
+  std::fill_n(memory->written.begin() + offset, bytes,
+              std::byte{value} == kPoison ? uint8_t{0} : uint8_t{1});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace braid::runtime::sim
