@@ -150,7 +150,7 @@ struct Dims::Parser {
   std::optional<Dim> name(std::string_view word, const Place& place) {
     const auto it = dims.index_.find(word);
     if (it != dims.index_.end()) return dims.resolve(it->second);
-    if (dims.report_.names_lost) return {};
+    if (dims.report_.section_lost) return {};
     std::vector<std::string> known;
     for (const Named& n : dims.named_) known.push_back(n.entry->key);
     fail("E0403", place, fmt::format("unknown dim '{}'", word), suggest(word, known));

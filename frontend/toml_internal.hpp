@@ -46,8 +46,11 @@ Item parse_document(std::string_view text, std::string_view file);
 /// The mistakes found so far.
 struct Report {
   std::vector<Diagnostic> list{};
-  /// A section could not be read, so names that it may define are not reported as unknown.
+  /// A section could not be read, so what it may define is not reported as unknown.
+  bool section_lost = false;
+  /// The same for values: what a node makes is not known, or a section was lost.
   bool names_lost = false;
+  void lose_section() { section_lost = names_lost = true; }
 
   Diagnostic& error(std::string_view code, const Place& place, std::string message,
                     std::string suggestion = {});
@@ -148,7 +151,7 @@ struct Operand {
 
 struct Node {
   enum class Kind : uint8_t { op, block, assign, update };
-  bool bad = false;  // its mistakes are reported; its results are poison
+  bool bad = true;  // it holds a mistake; its results are poison
   Kind kind = Kind::op;
   Place place{};         // of the op's, block's or param's name
   std::string target{};  // of that name

@@ -24,25 +24,22 @@ class NodeReader {
     Node node;
     node.place = item.place;
     if (!report_.expect(item, Item::Kind::table, "a node")) {
-      node.bad = report_.names_lost = true;
+      report_.names_lost = true;
       return node;
     }
     const size_t before = report_.list.size();
     const Entry* kind = find_kind(item);
-    if (kind) {
-      node.place = kind->value.place;
-      node.target = kind->value.text;
-      if (kind->key == "op") {
-        read_op(item, node);
-      } else if (kind->key == "block") {
-        read_block(item, node);
-      } else {
-        read_state(item, node, kind->key);
-      }
-    } else {
+    if (!kind) {
       read_results(item, node);
+      return node;
     }
-    node.bad = report_.list.size() > before;
+    node.place = kind->value.place;
+    node.target = kind->value.text;
+    const bool complete = kind->key == "op"      ? read_op(item, node)
+                          : kind->key == "block" ? read_block(item, node)
+                                                 : read_state(item, node, kind->key);
+    // Not every mistake is reported: a name may be lost for another reason.
+    node.bad = !complete || report_.list.size() > before;
     return node;
   }
 
@@ -138,8 +135,9 @@ class NodeReader {
     return true;
   }
 
-  void wrong_count(const Node& node, std::string message) {
+  bool wrong_count(const Node& node, std::string message) {
     report_.error("E0504", node.place, std::move(message));
+    return false;
   }
 
   /// The node's own place names a missing key better than its braces do.
@@ -149,7 +147,7 @@ class NodeReader {
     return false;
   }
 
-  void read_op(const Item& item, Node& node) {
+  bool read_op(const Item& item, Node& node) {
     const bool results = read_results(item, node);
     node.op = find_op(node.target);
     if (!node.op) {
@@ -158,12 +156,11 @@ class NodeReader {
     }
     const bool attrs = node.op && read_attrs(*node.op, item, dims_, report_, node.attrs);
     // With an unknown op or a misspelt key the rest would be guesses.
-    if (!read_in(item, node, !node.op || node.op->numbers) || !attrs || !results) return;
-    if (!need(item, node, "out")) return;
+    if (!read_in(item, node, !node.op || node.op->numbers) || !attrs || !results) return false;
+    if (!need(item, node, "out")) return false;
     if (node.out.size() != 1) {
-      wrong_count(node, fmt::format("op '{}' has 1 result, but 'out' names {}", node.target,
-                                    node.out.size()));
-      return;
+      return wrong_count(node, fmt::format("op '{}' has 1 result, but 'out' names {}", node.target,
+                                           node.out.size()));
     }
     const Entry* rhs = item.find("rhs");
     if (rhs) node.in.push_back({rhs->value.place, {}, rhs->value.real});
@@ -173,86 +170,96 @@ class NodeReader {
       std::string takes = count(op.min_in, "operand");
       if (op.max_in < 0) takes = fmt::format("{} or more operands", op.min_in);
       if (op.max_in > op.min_in) takes = fmt::format("{} or {} operands", op.min_in, op.max_in);
-      wrong_count(node, fmt::format("op '{}' takes {}, but got {}{}", op.name, takes, given,
-                                    rhs ? " with rhs" : ""));
-    } else if (given > 0 && std::all_of(node.in.begin(), node.in.end(),
-                                        [](const Operand& o) { return o.name.empty(); })) {
+      return wrong_count(node, fmt::format("op '{}' takes {}, but got {}{}", op.name, takes, given,
+                                           rhs ? " with rhs" : ""));
+    }
+    if (given > 0 && std::all_of(node.in.begin(), node.in.end(),
+                                 [](const Operand& o) { return o.name.empty(); })) {
       report_.error("E0104", node.place,
                     fmt::format("op '{}' needs a name among its operands, because numbers have no "
                                 "dtype; for a constant tensor use op 'full'",
                                 op.name));
+      return false;
     }
+    return true;
   }
 
-  void read_state(const Item& item, Node& node, const std::string& key) {
+  bool read_state(const Item& item, Node& node, const std::string& key) {
     const bool update = key == "update";
     node.kind = update ? Node::Kind::update : Node::Kind::assign;
-    read_results(item, node);
+    const bool results = read_results(item, node);
     const bool keys = update ? report_.check_keys(item, {"update", "in", "at", "out"}, "an update")
                              : report_.check_keys(item, {"assign", "in", "out"}, "an assign");
-    check_param(node);
-    if (!read_in(item, node, false) || !keys) return;
-    if (!need(item, node, "in") || (update && !need(item, node, "at"))) return;
+    const bool known = check_param(node);
+    if (!read_in(item, node, false) || !keys || !known || !results) return false;
+    if (!need(item, node, "in") || (update && !need(item, node, "at"))) return false;
     if (node.in.size() != 1) {
-      wrong_count(node, fmt::format("{} takes 1 value, but 'in' has {}", key, node.in.size()));
+      return wrong_count(node,
+                         fmt::format("{} takes 1 value, but 'in' has {}", key, node.in.size()));
     }
     if (node.out.size() > 1) {
-      wrong_count(node, fmt::format("{} has 1 result, but 'out' names {}", key, node.out.size()));
+      return wrong_count(node,
+                         fmt::format("{} has 1 result, but 'out' names {}", key, node.out.size()));
     }
-    if (!update) return;
-    if (std::optional<std::vector<Operand>> at = read_operands(*item.find("at"))) {
-      node.at = std::move(*at);
-    }
+    if (!update) return true;
+    std::optional<std::vector<Operand>> at = read_operands(*item.find("at"));
+    if (at) node.at = std::move(*at);
+    return at.has_value();
   }
 
-  void check_param(const Node& node) {
+  bool check_param(const Node& node) {
     std::vector<std::string> known;
     for (const Declaration& p : params_) {
-      if (p.name.text == node.target) return;
+      if (p.name.text == node.target) return true;
       known.push_back(p.name.text);
     }
-    if (report_.names_lost) return;
+    if (report_.section_lost) return false;
     report_.error("E0204", node.place, fmt::format("unknown param '{}'", node.target),
                   suggest(node.target, known));
+    return false;
   }
 
-  void read_block(const Item& item, Node& node) {
+  bool read_block(const Item& item, Node& node) {
     node.kind = Node::Kind::block;
-    read_results(item, node);
+    const bool results = read_results(item, node);
     const bool keys = report_.check_keys(item, {"block", "in", "out", "repeat", "name", "share"},
                                          "a node with a block");
     const auto it = blocks_.find(node.target);
-    if (it == blocks_.end() && !report_.names_lost) {
+    if (it == blocks_.end() && !report_.section_lost) {
       std::vector<std::string> known;
       for (const auto& [name, block] : blocks_) known.push_back(name);
       report_.error("E0203", node.place, fmt::format("unknown block '{}'", node.target),
                     suggest(node.target, known));
     }
     const bool operands = read_in(item, node, false);
-    if (!keys || it == blocks_.end()) return;
+    if (!keys || it == blocks_.end() || !results) return false;
     const Block& block = it->second;
-    if (!need(item, node, "out")) return;
+    if (!need(item, node, "out")) return false;
     read_repeat(item, node, block);
-    if (!operands || block.bad) return;
+    if (!operands || block.bad) return false;
     const std::string name = fmt::format("block '{}'", node.target);
     if (node.in.size() != block.in.size()) {
-      wrong_count(
+      return wrong_count(
           node, fmt::format("{} has {}, but 'in' names {}", name,
                             count(static_cast<int64_t>(block.in.size()), "input"), node.in.size()));
-    } else if (!node.out.empty() && node.out.size() != block.out.size()) {
-      wrong_count(node, fmt::format("{} has {}, but 'out' names {}", name,
-                                    count(static_cast<int64_t>(block.out.size()), "output"),
-                                    node.out.size()));
-    } else if (node.repeat > 1 && block.out.size() > block.in.size()) {
-      wrong_count(node, fmt::format("{} cannot be repeated: its {} cannot become the {} of the "
-                                    "next copy",
-                                    name, count(static_cast<int64_t>(block.out.size()), "output"),
-                                    count(static_cast<int64_t>(block.in.size()), "input")));
     }
+    if (node.out.size() != block.out.size()) {
+      return wrong_count(node, fmt::format("{} has {}, but 'out' names {}", name,
+                                           count(static_cast<int64_t>(block.out.size()), "output"),
+                                           node.out.size()));
+    }
+    if (node.repeat > 1 && block.out.size() > block.in.size()) {
+      return wrong_count(node,
+                         fmt::format("{} cannot be repeated: its {} cannot become the {} of the "
+                                     "next copy",
+                                     name, count(static_cast<int64_t>(block.out.size()), "output"),
+                                     count(static_cast<int64_t>(block.in.size()), "input")));
+    }
+    return true;
   }
 
   void read_repeat(const Item& item, Node& node, const Block& block) {
-    if (!node.out.empty()) node.scope = node.out[0].text;
+    node.scope = node.out.empty() ? node.target : node.out[0].text;
     const Entry* repeat = item.find("repeat");
     if (repeat && report_.expect(repeat->value, Item::Kind::integer, "'repeat'")) {
       node.repeat = repeat->value.integer;

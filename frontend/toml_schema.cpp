@@ -62,7 +62,7 @@ std::vector<Declaration> read_declarations(const Item& table, std::string_view k
   const Entry* e = table.find(key);
   if (!e) return list;
   if (!report.expect(e->value, Item::Kind::table, fmt::format("'{}'", key))) {
-    report.names_lost = true;
+    report.lose_section();
     return list;
   }
   for (const Entry& d : e->value.entries) {
@@ -198,7 +198,7 @@ class BlockSizes {
 void read_outputs(const Item& root, const Names& names, Model& model, Report& report) {
   const Entry* e = root.find("outputs");
   if (!e || (e->value.kind == Item::Kind::table && e->value.entries.empty())) {
-    if (e || !report.names_lost) {
+    if (e || !report.section_lost) {
       report.error("E0502", e ? e->place : root.place,
                    "the model has no outputs; name them as in [outputs] y = \"y\"");
     }
@@ -261,7 +261,7 @@ const Item* check_root(const Item& root, Report& report) {
   for (const Entry& e : root.entries) {
     if (e.value.kind == Item::Kind::table &&
         std::find(keys.begin(), keys.end(), e.key) == keys.end()) {
-      report.names_lost = true;
+      report.lose_section();
     }
   }
   // A misspelt key was reported already.
@@ -269,7 +269,7 @@ const Item* check_root(const Item& root, Report& report) {
   const Entry* dims = root.find("dims");
   if (!dims) return nullptr;
   if (report.expect(dims->value, Item::Kind::table, "'dims'")) return &dims->value;
-  report.names_lost = true;
+  report.lose_section();
   return nullptr;
 }
 
@@ -291,7 +291,7 @@ Model read_model(const Item& root, Report& report, Dims& dims) {
 
   Names names = names_of(model.inputs, model.params, report);
   const Entry* graph = root.find("graph");
-  if (!graph && !report.names_lost) report.need(root, "graph", "a model file");
+  if (!graph && !report.section_lost) report.need(root, "graph", "a model file");
   if (graph && report.expect(graph->value, Item::Kind::table, "'graph'") &&
       report.check_keys(graph->value, {"nodes"}, "[graph]")) {
     if (const Entry* nodes = report.need(graph->value, "nodes", "[graph]")) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include "ir/diagnostic.hpp"
 #include "ir/type.hpp"
@@ -7,24 +8,64 @@
 namespace braid {
 namespace {
 
-[[noreturn]] void overflow() {
+// Extents of real models have a handful of terms. Without a bound, (a+b)*(c+d)*... in a few hundred
+// characters would fill the memory.
+constexpr size_t kMaxTerms = 128;
+constexpr size_t kMaxDegree = 32;
+
+[[noreturn]] void refuse(std::string message) {
   Diagnostic d;
   d.code = "E0604";
-  d.message = "an extent overflows 64 bits";
+  d.message = std::move(message);
   throw Error(std::move(d));
 }
 
 int64_t checked_add(int64_t a, int64_t b) {
   int64_t r;
-  if (__builtin_add_overflow(a, b, &r)) overflow();
+  if (__builtin_add_overflow(a, b, &r)) refuse("an extent overflows 64 bits");
   return r;
 }
 
 int64_t checked_mul(int64_t a, int64_t b) {
   int64_t r;
-  if (__builtin_mul_overflow(a, b, &r)) overflow();
+  if (__builtin_mul_overflow(a, b, &r)) refuse("an extent overflows 64 bits");
   return r;
 }
+
+using Monomial = std::vector<uint32_t>;
+using Poly = std::map<Monomial, int64_t>;
+
+void add_term(Poly& sum, const Monomial& m, int64_t c) {
+  const auto it = sum.find(m);
+  const int64_t total = it == sum.end() ? c : checked_add(it->second, c);
+  if (total == 0) {
+    if (it != sum.end()) sum.erase(it);
+  } else if (it != sum.end()) {
+    it->second = total;
+  } else {
+    if (sum.size() == kMaxTerms) refuse("an extent has more than 128 terms");
+    sum.emplace(m, total);
+  }
+}
+
+void accumulate(Poly& sum, const Poly& p, int64_t sign) {
+  for (const auto& [m, c] : p) add_term(sum, m, checked_mul(c, sign));
+}
+
+Poly multiply(const Poly& a, const Poly& b) {
+  Poly product;
+  for (const auto& [ma, ca] : a) {
+    for (const auto& [mb, cb] : b) {
+      Monomial m;
+      std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(m));
+      if (m.size() > kMaxDegree) refuse("an extent is a product of more than 32 dims");
+      add_term(product, m, checked_mul(ca, cb));
+    }
+  }
+  return product;
+}
+
+bool is_constant(const Poly& p) { return p.empty() || (p.size() == 1 && p.begin()->first.empty()); }
 
 bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool is_name_char(char c) {
@@ -51,9 +92,10 @@ DimTable::Poly DimTable::poly(Dim d) const {
 
 Dim DimTable::intern(Poly p) {
   if (p.empty()) return Dim(0);
-  // A constant below 0 cannot be a Dim; it stays a polynomial, which eval() and users refuse.
-  if (p.size() == 1 && p.begin()->first.empty() && p.begin()->second >= 0) {
-    return Dim(p.begin()->second);
+  if (is_constant(p)) {
+    const int64_t value = p.begin()->second;
+    if (value < 0) refuse("an extent would be " + std::to_string(value));
+    return Dim(value);
   }
   const auto [it, added] = index_.emplace(p, -static_cast<int64_t>(polys_.size()) - 1);
   if (added) polys_.push_back(std::move(p));
@@ -63,48 +105,19 @@ Dim DimTable::intern(Poly p) {
 Dim DimTable::add(Dim a, Dim b) {
   if (a.is_const() && b.is_const()) return Dim(checked_add(a.value(), b.value()));
   Poly sum = poly(a);
-  for (const auto& [m, c] : poly(b)) {
-    const int64_t total = checked_add(sum[m], c);
-    if (total == 0) {
-      sum.erase(m);
-    } else {
-      sum[m] = total;
-    }
-  }
+  accumulate(sum, poly(b), 1);
   return intern(std::move(sum));
 }
 
 Dim DimTable::sub(Dim a, Dim b) {
   Poly difference = poly(a);
-  for (const auto& [m, c] : poly(b)) {
-    const int64_t total = checked_add(difference[m], checked_mul(c, -1));
-    if (total == 0) {
-      difference.erase(m);
-    } else {
-      difference[m] = total;
-    }
-  }
+  accumulate(difference, poly(b), -1);
   return intern(std::move(difference));
 }
 
 Dim DimTable::mul(Dim a, Dim b) {
   if (a.is_const() && b.is_const()) return Dim(checked_mul(a.value(), b.value()));
-  Poly product;
-  const Poly right = poly(b);
-  for (const auto& [ma, ca] : poly(a)) {
-    for (const auto& [mb, cb] : right) {
-      Monomial m = ma;
-      m.insert(m.end(), mb.begin(), mb.end());
-      std::sort(m.begin(), m.end());
-      const int64_t total = checked_add(product[m], checked_mul(ca, cb));
-      if (total == 0) {
-        product.erase(m);
-      } else {
-        product[m] = total;
-      }
-    }
-  }
-  return intern(std::move(product));
+  return intern(multiply(poly(a), poly(b)));
 }
 
 std::optional<Dim> DimTable::div(Dim a, Dim b) {
@@ -114,6 +127,7 @@ std::optional<Dim> DimTable::div(Dim a, Dim b) {
   const auto& [mb, cb] = *divisor.begin();
   Poly quotient;
   for (const auto& [ma, ca] : poly(a)) {
+    if (cb == -1 && ca == INT64_MIN) return std::nullopt;
     if (ca % cb != 0 || !std::includes(ma.begin(), ma.end(), mb.begin(), mb.end())) {
       return std::nullopt;
     }
@@ -155,8 +169,8 @@ std::optional<Dim> DimTable::parse(std::string_view text) {
   const auto skip = [&] {
     while (at < text.size() && text[at] == ' ') ++at;
   };
-  const auto sum = [&](const auto& self) -> std::optional<Dim> {
-    const auto atom = [&]() -> std::optional<Dim> {
+  const auto sum = [&](const auto& self) -> std::optional<Poly> {
+    const auto atom = [&]() -> std::optional<Poly> {
       skip();
       if (at >= text.size()) return std::nullopt;
       if (text[at] == '(') {
@@ -178,19 +192,19 @@ std::optional<Dim> DimTable::parse(std::string_view text) {
             return std::nullopt;
           }
         }
-        return Dim(value);
+        return poly(Dim(value));
       }
       if (!is_name_start(text[at])) return std::nullopt;
       while (at < text.size() && is_name_char(text[at])) ++at;
-      return symbol(text.substr(start, at - start));
+      return poly(symbol(text.substr(start, at - start)));
     };
-    const auto product = [&]() -> std::optional<Dim> {
+    const auto product = [&]() -> std::optional<Poly> {
       auto left = atom();
       for (skip(); left && at < text.size() && text[at] == '*'; skip()) {
         ++at;
         const auto right = atom();
         if (!right) return std::nullopt;
-        left = mul(*left, *right);
+        left = multiply(*left, *right);
       }
       return left;
     };
@@ -198,19 +212,20 @@ std::optional<Dim> DimTable::parse(std::string_view text) {
     const bool negative = at < text.size() && text[at] == '-';
     if (negative) ++at;
     auto left = product();
-    if (left && negative) left = sub(Dim(0), *left);
+    if (left && negative) left = multiply(*left, {{{}, -1}});
     for (skip(); left && at < text.size() && (text[at] == '+' || text[at] == '-'); skip()) {
       const bool minus = text[at++] == '-';
       const auto right = product();
       if (!right) return std::nullopt;
-      left = minus ? sub(*left, *right) : add(*left, *right);
+      accumulate(*left, *right, minus ? -1 : 1);
     }
     return left;
   };
   const auto result = sum(sum);
   skip();
   if (!result || at != text.size()) return std::nullopt;
-  return result;
+  if (is_constant(*result) && !result->empty() && result->begin()->second < 0) return std::nullopt;
+  return intern(*result);
 }
 
 std::optional<int64_t> DimTable::eval(Dim d, std::span<const int64_t> values) const {

@@ -27,17 +27,19 @@ Strings& Strings::operator=(const Strings& o) {
 
 namespace {
 
-/// Whether a static type's size stays below 2^62 bytes; symbolic ones are checked when bound.
+/// Whether strides and sizes of a static type stay below 2^62 bytes, also where an extent of 0
+/// makes it empty; symbolic types are checked when bound.
 bool size_fits(const TensorType& t) {
   int64_t bytes = size_of(t.dtype);
   for (Dim d : t.shape) {
     if (!d.is_const()) return true;
-    if (d.value() == 0) return true;
-  }
-  for (Dim d : t.shape) {
-    if (__builtin_mul_overflow(bytes, d.value(), &bytes)) return false;
+    if (d.value() != 0 && __builtin_mul_overflow(bytes, d.value(), &bytes)) return false;
   }
   return bytes <= int64_t{1} << 62;
+}
+
+std::string too_large(const TensorType& t, const DimTable& dims) {
+  return fmt::format("{} is larger than 2^62 bytes", to_string(t, &dims));
 }
 
 }  // namespace
@@ -49,6 +51,18 @@ Graph::Added Graph::try_add(NewOp op) {
     return {{},
             fmt::format("{} does not take {} operand{}", table.name, count, count == 1 ? "" : "s")};
   }
+  if (op.kind == OpKind::constant) {
+    const uint32_t index = std::get<ConstAttr>(op.attrs).literal;
+    if (index >= literals.size()) return {{}, "constant: there is no such literal"};
+    const TensorType& literal = literals[index].type;
+    if (!op.type) op.type = literal;
+    if (op.type->dtype != literal.dtype) {
+      return {{},
+              fmt::format("constant: a literal of {} cannot be {}", to_string(literal, &dims),
+                          to_string(*op.type, &dims))};
+    }
+  }
+  if (op.type && !size_fits(*op.type)) return {{}, too_large(*op.type, dims)};
   TypeQuery q;
   q.kind = op.kind;
   q.attrs = op.attrs;
@@ -58,6 +72,9 @@ Graph::Added Graph::try_add(NewOp op) {
   const bool takes_state =
       op.kind == OpKind::read || op.kind == OpKind::assign || op.kind == OpKind::update;
   for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i].index >= values_.size()) {
+      return {{}, fmt::format("{}: operand {} is no value of this graph", table.name, i)};
+    }
     const Value& v = value(op.operands[i]);
     q.operands.push_back(v.type);
     q.operand_is_state.push_back(v.state);
@@ -68,11 +85,14 @@ Graph::Added Graph::try_add(NewOp op) {
                   : fmt::format("{}: operand {} must be a param", table.name, i)};
     }
   }
-  TypeAnswer answer = table.type_rule(q);
-  if (!answer.error.empty()) return {{}, std::move(answer.error)};
-  if (!size_fits(answer.type)) {
-    return {{}, fmt::format("{} is larger than 2^62 bytes", to_string(answer.type, &dims))};
+  TypeAnswer answer;
+  try {
+    answer = table.type_rule(q);
+  } catch (const Error& e) {  // arithmetic on symbolic extents
+    return {{}, fmt::format("{}: {}", table.name, e.diagnostics().front().message)};
   }
+  if (!answer.error.empty()) return {{}, std::move(answer.error)};
+  if (!size_fits(answer.type)) return {{}, too_large(answer.type, dims)};
   const ValueId result{static_cast<uint32_t>(values_.size())};
   values_.push_back({OpId{static_cast<uint32_t>(ops_.size())}, answer.type, answer.state});
   ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), result, op.name, op.loc});
@@ -128,7 +148,10 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
   NewOp copy{op.kind, op.attrs, std::move(operands), from.type(op.result), {}, op.loc};
   if (op.name.valid()) copy.name = strings.intern(from.strings[op.name]);
   if (op.loc.file.valid()) copy.loc.file = strings.intern(from.strings[op.loc.file]);
-  if (!copy.type->shape.is_static()) {
+  if (&from != this && !copy.type->shape.is_static()) {
+    for (const DimTable::Symbol& d : from.dims.symbols()) {
+      dims.symbol(d.name, d.default_value, d.max);
+    }
     for (Dim& d : std::span(&copy.type->shape[0], static_cast<size_t>(copy.type->shape.rank()))) {
       if (d.is_const()) continue;
       const auto moved = dims.parse(from.dims.str(d));

@@ -24,7 +24,12 @@ void Lexer::advance() {
 }
 
 Token Lexer::string_token(Token t) {
-  t.kind = Token::Kind::bad;
+  const auto unreadable = [&] {
+    t.kind = Token::Kind::bad;
+    t.text = "\"";
+    t.place.end_column = 0;
+    return t;
+  };
   advance();
   while (at_ < text_.size() && peek() != '"' && peek() != '\n') {
     if (peek() != '\\') {
@@ -43,16 +48,17 @@ Token Lexer::string_token(Token t) {
     } else if (peek() == '"' || peek() == '\\') {
       t.text += peek();
     } else {
-      return t;
+      return unreadable();
     }
     advance();
   }
   if (peek() == '"') {
     advance();
     t.kind = Token::Kind::string;
+    t.place.end_column = column_;
+    return t;
   }
-  t.place.end_column = column_;
-  return t;
+  return unreadable();
 }
 
 Token Lexer::next() {

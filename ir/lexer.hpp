@@ -17,8 +17,8 @@ struct Token {
   Place place;
 };
 
-/// Splits on demand; never fails: characters that begin no token come as `bad`. A newline token
-/// ends every line that holds something.
+/// Splits on demand; never fails: characters that begin no token come as `bad`, an unreadable
+/// string as a `bad` quote. A newline token ends every line that holds something.
 class Lexer {
  public:
   Lexer(std::string_view text, std::string_view file) : text_(text), file_(file) {}

@@ -8,8 +8,14 @@ namespace {
 
 int64_t no_flops(const Graph&, const Op&) { return 0; }
 
+/// A cost model needs no more than the largest number where the true one overflows.
+int64_t times(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
 int64_t map_flops(const Graph& g, const Op& op) {
-  return g.type(op.result).shape.numel() * braid::info(std::get<MapAttr>(op.attrs).fn).cost;
+  return times(g.type(op.result).shape.numel(), braid::info(std::get<MapAttr>(op.attrs).fn).cost);
 }
 
 int64_t reduce_flops(const Graph& g, const Op& op) { return g.type(op.operands[0]).shape.numel(); }
@@ -17,7 +23,7 @@ int64_t reduce_flops(const Graph& g, const Op& op) { return g.type(op.operands[0
 int64_t dot_flops(const Graph& g, const Op& op) {
   const Shape& l = g.type(op.operands[0]).shape;
   const Dim k = l[std::get<DotAttr>(op.attrs).ta ? l.rank() - 2 : l.rank() - 1];
-  return 2 * g.type(op.result).shape.numel() * k.value();
+  return times(times(2, g.type(op.result).shape.numel()), k.value());
 }
 
 constexpr std::array<OpInfo, 13> kOps{{

@@ -1,36 +1,89 @@
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdlib>
+#include <set>
 #include <unordered_map>
 
-#include "ir/lexer.hpp"
+#include "ir/parse_reader.hpp"
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
 namespace braid::ir {
 namespace {
 
-/// Leaves the current line; the diagnostic is recorded already.
-struct LineError {};
-
 constexpr size_t kMaxErrors = 100;
+constexpr size_t kMaxSymbols = 1000;
 
-class Parser {
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const OpInfo& i : op_table()) {
+    if (i.kind != OpKind::map && i.kind != OpKind::reduce && i.kind != OpKind::view) {
+      names.emplace_back(i.name);
+    }
+  }
+  for (int k = 0; k < 4; ++k) names.emplace_back(name_of(static_cast<ViewKind>(k)));
+  for (const ScalarInfo& f : scalar_functions()) {
+    names.emplace_back(f.name);
+    if (f.combiner) names.push_back("reduce_" + std::string(f.name));
+  }
+  return names;
+}
+
+/// Kind and the part of the attributes that the name implies.
+bool find_op(std::string_view name, Graph::NewOp& op) {
+  for (int k = 0; k < 4; ++k) {
+    if (name == name_of(static_cast<ViewKind>(k))) {
+      op.kind = OpKind::view;
+      op.attrs = ViewAttr{static_cast<ViewKind>(k), {}, {}};
+      return true;
+    }
+  }
+  if (const auto fn = fn_from_name(name)) {
+    op.kind = OpKind::map;
+    op.attrs = MapAttr{*fn};
+    return true;
+  }
+  if (name.starts_with("reduce_")) {
+    const auto fn = fn_from_name(name.substr(7));
+    if (!fn) return false;
+    op.kind = OpKind::reduce;
+    op.attrs = ReduceAttr{*fn, 0};
+    return true;
+  }
+  const auto kind = op_kind_from_name(name);
+  if (!kind || *kind == OpKind::map || *kind == OpKind::reduce || *kind == OpKind::view) {
+    return false;
+  }
+  op.kind = *kind;
+  if (op.kind == OpKind::dot) op.attrs = DotAttr{};
+  if (op.kind == OpKind::param) op.attrs = ParamAttr{};
+  if (op.kind == OpKind::iota || op.kind == OpKind::concat || op.kind == OpKind::gather) {
+    op.attrs = AxisAttr{};
+  }
+  return true;
+}
+
+/// Bytes of all elements; nothing if they are not known or too many to count.
+std::optional<size_t> literal_bytes(const TensorType& t) {
+  int64_t bytes = size_of(t.dtype);
+  for (Dim d : t.shape) {
+    if (!d.is_const() || __builtin_mul_overflow(bytes, d.value(), &bytes)) return std::nullopt;
+  }
+  return static_cast<size_t>(bytes);
+}
+
+class Parser : Reader {
  public:
-  Parser(std::string_view text, std::string_view file) : lexer_(text, file) { advance(); }
+  Parser(std::string_view text, std::string_view file)
+      : Reader(text, file), file_(graph_.strings.intern(file)) {}
 
   Graph run() {
     try {
       header();
-      while (!at_symbol("}") && token_.kind != Token::Kind::end && errors_.size() < kMaxErrors) {
-        line();
-      }
+      while (!at_symbol("}") && !at(Kind::end) && errors_.size() < kMaxErrors) line();
       if (errors_.empty()) {
-        if (!at_symbol("}")) fail("E0101", "the graph needs a closing '}'");
-        advance();
-        if (token_.kind == Token::Kind::newline) advance();
-        if (token_.kind != Token::Kind::end) fail("E0101", "nothing may follow the closing '}'");
+        take_symbol("}");
+        if (at(Kind::newline)) advance();
+        if (!at(Kind::end)) fail("E0101", "nothing may follow the closing '}'");
       }
     } catch (const LineError&) {
     }
@@ -40,69 +93,15 @@ class Parser {
   }
 
  private:
-  using Kind = Token::Kind;
-
-  void advance() { token_ = lexer_.next(); }
-  bool at_symbol(std::string_view s) const {
-    return token_.kind == Kind::symbol && token_.text == s;
-  }
-  bool at_word(std::string_view s) const { return token_.kind == Kind::word && token_.text == s; }
-
-  void report(std::string code, std::string message, const Place& place, std::string hint = {}) {
-    Diagnostic d;
-    d.code = std::move(code);
-    d.message = std::move(message);
-    d.place = place;
-    d.suggestion = std::move(hint);
-    errors_.push_back(std::move(d));
-  }
-  [[noreturn]] void fail(std::string code, std::string message, std::string hint = {}) {
-    report(std::move(code), std::move(message), token_.place, std::move(hint));
-    throw LineError{};
-  }
-
-  std::string take(Kind kind, std::string_view what) {
-    if (token_.kind != kind) fail("E0101", fmt::format("expected {}", what));
-    std::string text = std::move(token_.text);
-    advance();
-    return text;
-  }
-  void take_symbol(std::string_view s) {
-    if (!at_symbol(s)) fail("E0101", fmt::format("expected '{}'", s));
-    advance();
-  }
-  void take_word(std::string_view s) {
-    if (!at_word(s)) fail("E0101", fmt::format("expected '{}'", s));
-    advance();
-  }
-  int64_t take_int(std::string_view what) {
-    if (token_.kind == Kind::number) {
-      errno = 0;
-      char* end = nullptr;
-      const long long v = std::strtoll(token_.text.c_str(), &end, 10);
-      if (errno == 0 && *end == '\0') {
-        advance();
-        return v;
-      }
-    }
-    fail("E0101", fmt::format("expected {}: an integer of 64 bits", what));
-  }
-  void end_line() {
-    if (token_.kind == Kind::end || at_symbol("}")) return;
-    if (token_.kind != Kind::newline) fail("E0101", "expected the end of the line");
-    advance();
-  }
-
   void header() {
     take_word("bir");
     const Place place = token_.place;
     const int64_t version = take_int("the version");
     if (version != kBirVersion) {
-      report("E0102",
-             fmt::format("this is version {} of the text form, only {} is known", version,
-                         kBirVersion),
-             place);
-      throw LineError{};
+      fail("E0102",
+           fmt::format("this is version {} of the text form, only {} is known", version,
+                       kBirVersion),
+           place);
     }
     end_line();
     take_word("graph");
@@ -113,50 +112,70 @@ class Parser {
 
   void line() {
     defined_.clear();
+    const Place place = token_.place;
     try {
-      if (token_.kind == Kind::value) {
-        op_line();
-      } else if (at_word("output")) {
-        output_line();
-      } else if (at_word("dim")) {
-        dim_line();
-      } else if (at_word("repeat")) {
-        advance();
-        const std::string prefix = take(Kind::string, "the scopes' prefix in quotes");
-        graph_.repeats.push_back({prefix, take_int("the number of copies")});
-      } else {
-        fail("E0101", "expected '%NUMBER: TYPE = OP', 'output', 'dim' or 'repeat'");
+      try {
+        if (at(Kind::value)) {
+          op_line();
+        } else if (at_word("output")) {
+          output_line();
+        } else if (at_word("dim")) {
+          dim_line();
+        } else if (at_word("repeat")) {
+          advance();
+          const std::string prefix = take(Kind::string, "the scopes' prefix in quotes");
+          graph_.repeats.push_back({prefix, take_int("the number of copies")});
+        } else {
+          expected("'%NUMBER: TYPE = OP', 'output', 'dim' or 'repeat'");
+        }
+        end_line();
+      } catch (const Error& e) {  // arithmetic on extents, which knows no place
+        fail(e.diagnostics().front().code, e.diagnostics().front().message, place);
       }
-      end_line();
     } catch (const LineError&) {
       // Uses of what this line should have defined stay silent.
       if (!defined_.empty()) values_.emplace(defined_, ValueId{});
-      while (token_.kind != Kind::newline && token_.kind != Kind::end) advance();
-      if (token_.kind == Kind::newline) advance();
+      skip_line();
     }
   }
 
   void dim_line() {
     advance();
+    const Place place = token_.place;
     const std::string name = take(Kind::word, "the dim's name");
+    const std::vector<DimTable::Symbol>& known = graph_.dims.symbols();
+    for (const DimTable::Symbol& s : known) {
+      if (s.name == name) fail("E0201", fmt::format("there are two dims named '{}'", name), place);
+    }
+    if (known.size() == kMaxSymbols) {
+      fail("E0302", fmt::format("a graph has at most {} dims", kMaxSymbols), place);
+    }
     std::optional<int64_t> value, max;
     if (at_symbol("=")) {
       advance();
-      value = take_int("the default");
+      value = extent("the default");
     }
     if (at_word("max")) {
       advance();
-      max = take_int("the maximum");
+      max = extent("the maximum");
     }
     graph_.dims.symbol(name, value, max);
   }
 
+  int64_t extent(std::string_view what) {
+    const Place place = token_.place;
+    const int64_t n = take_int(what);
+    if (n < 0) fail("E0302", fmt::format("{} cannot be negative", what), place);
+    return n;
+  }
+
   void output_line() {
+    const Place place = token_.place;
     advance();
     Output o;
     o.name = take(Kind::string, "the output's name in quotes");
     const std::optional<ValueId> v = operand();
-    o.loc = location();
+    o.loc = location(place);
     if (v) {
       o.value = *v;
       graph_.outputs.push_back(std::move(o));
@@ -169,8 +188,7 @@ class Parser {
     const std::string number = take(Kind::value, "a value such as %3");
     const auto it = values_.find(number);
     if (it == values_.end()) {
-      report("E0202", fmt::format("%{} is used before it is defined", number), place);
-      throw LineError{};
+      fail("E0202", fmt::format("%{} is used before it is defined", number), place);
     }
     if (!it->second.valid()) return std::nullopt;
     return it->second;
@@ -182,76 +200,90 @@ class Parser {
     const std::optional<DType> dtype = dtype_from_name(name);
     if (!dtype) {
       std::vector<std::string> known;
-      for (int i = 0; i < kNumDTypes; ++i)
+      for (int i = 0; i < kNumDTypes; ++i) {
         known.emplace_back(braid::name_of(static_cast<DType>(i)));
-      report("E0203", fmt::format("unknown dtype '{}'", name), place, suggest(name, known));
-      throw LineError{};
+      }
+      fail("E0203", fmt::format("unknown dtype '{}'", name), place, suggest(name, known));
     }
     TensorType t{*dtype, {}};
     take_symbol("[");
     while (!at_symbol("]")) {
       if (t.shape.rank() == kMaxRank) fail("E0301", "a shape has at most 8 axes");
-      std::string text;
-      const Place at = token_.place;
-      while (!at_symbol(",") && !at_symbol("]") &&
-             (token_.kind == Kind::word || token_.kind == Kind::number ||
-              token_.kind == Kind::symbol)) {
-        text += token_.text + " ";
-        advance();
-      }
-      const std::optional<Dim> d = graph_.dims.parse(text);
-      if (!d) {
-        report("E0101", fmt::format("'{}' is no extent", text), at);
-        throw LineError{};
-      }
-      t.shape.push_back(*d);
-      if (at_symbol(",")) {
-        advance();
-      } else if (!at_symbol("]")) {
-        fail("E0101", "expected ',' or ']'");
-      }
+      t.shape.push_back(dim());
+      separator("]");
     }
     advance();
     return t;
   }
 
-  Loc location() {
-    Loc loc;
-    if (!at_word("loc")) return loc;
+  Dim dim() {
+    std::string text;
+    const Place place = token_.place;
+    while (!at_symbol(",") && !at_symbol("]") &&
+           (at(Kind::word) || at(Kind::number) || at(Kind::symbol))) {
+      if (at(Kind::word)) known_dim();
+      text += (text.empty() ? "" : " ") + token_.text;
+      advance();
+    }
+    const std::optional<Dim> d = graph_.dims.parse(text);
+    if (!d) fail("E0101", fmt::format("'{}' is no extent", text), place);
+    return *d;
+  }
+
+  void known_dim() {
+    std::vector<std::string> known;
+    for (const DimTable::Symbol& s : graph_.dims.symbols()) {
+      if (s.name == token_.text) return;
+      known.push_back(s.name);
+    }
+    fail("E0206", fmt::format("no line declares the dim '{0}': write 'dim {0}'", token_.text),
+         token_.place, suggest(token_.text, known));
+  }
+
+  /// What `loc(..)` says, else the place in this text.
+  Loc location(const Place& here) {
+    if (!at_word("loc")) return {file_, here.line, here.column, here.end_column};
     advance();
     take_symbol("(");
+    Loc loc;
     loc.file = graph_.strings.intern(take(Kind::string, "a file name in quotes"));
-    for (uint32_t* field : {&loc.line, &loc.column, &loc.end_column}) {
+    const auto field = [&] {
       take_symbol(":");
-      *field = static_cast<uint32_t>(take_int("a line or column"));
-    }
+      const Place place = token_.place;
+      const int64_t n = take_int("a line or column");
+      if (n < 0 || n > UINT32_MAX) fail("E0302", "a line or column is below 2^32", place);
+      return static_cast<uint32_t>(n);
+    };
+    loc.line = field();
+    loc.column = field();
+    if (at_symbol(":")) loc.end_column = field();
     take_symbol(")");
     return loc;
   }
 
   void op_line() {
-    defined_ = token_.text;
-    if (values_.count(defined_)) {
-      std::string again;
-      again.swap(defined_);
-      fail("E0201", fmt::format("%{} is defined twice", again));
+    const Place start = token_.place;
+    if (values_.count(token_.text)) {
+      fail("E0201", fmt::format("%{} is defined twice", token_.text));
     }
+    defined_ = token_.text;
     advance();
     take_symbol(":");
-    if (at_word("state")) advance();
+    const Place type_place = token_.place;
+    const bool state = at_word("state");
+    if (state) advance();
     Graph::NewOp op{};
     op.type = type();
     take_symbol("=");
     const Place place = token_.place;
     const std::string name = take(Kind::word, "an op");
     if (!find_op(name, op)) {
-      report("E0204", fmt::format("unknown op '{}'", name), place, suggest(name, op_names()));
-      throw LineError{};
+      fail("E0204", fmt::format("unknown op '{}'", name), place, suggest(name, op_names()));
     }
     bool poisoned = false;
     if (op.kind == OpKind::constant) {
       op.attrs = ConstAttr{literal(*op.type)};
-    } else if (token_.kind == Kind::value) {
+    } else if (at(Kind::value)) {
       while (true) {
         const std::optional<ValueId> v = operand();
         poisoned |= !v;
@@ -260,174 +292,89 @@ class Parser {
         advance();
       }
     }
-    if (token_.kind == Kind::string) {
+    if (at(Kind::string)) {
       op.name = graph_.strings.intern(token_.text);
       advance();
     }
-    if (at_symbol("{")) attributes(op);
-    op.loc = location();
+    if (at_symbol("{")) attributes(op, poisoned);
+    op.loc = location(start);
     if (poisoned) throw LineError{};
     const Graph::Added added = graph_.try_add(std::move(op));
-    if (!added.error.empty()) {
-      report("E0301", added.error, place);
-      throw LineError{};
+    if (!added.error.empty()) fail("E0301", added.error, place);
+    if (graph_.value(added.value).state != state) {
+      fail("E0301",
+           fmt::format("the result of {} is {}", name,
+                       state ? "a tensor, not a state" : "a state: write 'state' before its type"),
+           type_place);
     }
     values_.emplace(defined_, added.value);
   }
 
-  static std::vector<std::string> op_names() {
-    std::vector<std::string> names;
-    for (const OpInfo& i : op_table()) {
-      if (i.kind != OpKind::map && i.kind != OpKind::reduce && i.kind != OpKind::view) {
-        names.emplace_back(i.name);
-      }
-    }
-    for (int k = 0; k < 4; ++k) names.emplace_back(name_of(static_cast<ViewKind>(k)));
-    for (const ScalarInfo& f : scalar_functions()) {
-      names.emplace_back(f.name);
-      if (f.combiner) names.push_back("reduce_" + std::string(f.name));
-    }
-    return names;
-  }
-
-  /// Kind and the part of the attributes that the name implies.
-  static bool find_op(std::string_view name, Graph::NewOp& op) {
-    for (int k = 0; k < 4; ++k) {
-      if (name == name_of(static_cast<ViewKind>(k))) {
-        op.kind = OpKind::view;
-        op.attrs = ViewAttr{static_cast<ViewKind>(k), {}, {}};
-        return true;
-      }
-    }
-    if (const auto fn = fn_from_name(name)) {
-      op.kind = OpKind::map;
-      op.attrs = MapAttr{*fn};
-      return true;
-    }
-    if (name.substr(0, 7) == "reduce_") {
-      const auto fn = fn_from_name(name.substr(7));
-      if (!fn) return false;
-      op.kind = OpKind::reduce;
-      op.attrs = ReduceAttr{*fn, 0};
-      return true;
-    }
-    const auto kind = op_kind_from_name(name);
-    if (!kind || *kind == OpKind::map || *kind == OpKind::reduce || *kind == OpKind::view) {
-      return false;
-    }
-    op.kind = *kind;
-    if (op.kind == OpKind::dot) op.attrs = DotAttr{};
-    if (op.kind == OpKind::param) op.attrs = ParamAttr{};
-    if (op.kind == OpKind::iota || op.kind == OpKind::concat || op.kind == OpKind::gather) {
-      op.attrs = AxisAttr{};
-    }
-    return true;
-  }
-
   uint32_t literal(const TensorType& t) {
+    if (at_word("hex")) return hex_literal(t);
     Literal l{t, true, {}};
-    if (at_word("hex")) {
-      advance();
-      const Place place = token_.place;
-      const std::string hex = take(Kind::string, "the bytes in quotes");
-      const auto digit = [](char c) {
-        return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-      };
-      // The length is compared before anything is allocated.
-      uint64_t expected = static_cast<uint64_t>(size_of(t.dtype));
-      bool is_static = true, empty = false, huge = false;
-      for (Dim d : t.shape) {
-        is_static = is_static && d.is_const();
-        if (!d.is_const()) continue;
-        empty = empty || d.value() == 0;
-        huge =
-            __builtin_mul_overflow(expected, static_cast<uint64_t>(d.value()), &expected) || huge;
-      }
-      if (empty) expected = 0;
-      if (!is_static || (huge && !empty) || hex.size() % 2 != 0 || hex.size() / 2 != expected) {
-        report("E0103",
-               fmt::format("the literal has {} hex digits, which is not what {} holds", hex.size(),
-                           to_string(t, &graph_.dims)),
-               place);
-        throw LineError{};
-      }
-      l.splat = false;
-      for (size_t i = 0; i < hex.size(); i += 2) {
-        const int high = digit(hex[i]), low = digit(hex[i + 1]);
-        if (high < 0 || low < 0) {
-          report("E0103", "a literal's bytes are lower-case hex digits", place);
-          throw LineError{};
-        }
-        l.bytes.push_back(static_cast<std::byte>(high * 16 + low));
-      }
-      return graph_.add_literal(std::move(l));
-    }
     HostTensor one(TensorType{t.dtype, {}});
-    if (token_.kind != Kind::number && !at_word("nan") && !at_word("inf")) {
-      fail("E0101", "expected a number or hex\"..\"");
-    }
     if (is_float(t.dtype)) {
-      char* end = nullptr;
-      const double x = std::strtod(token_.text.c_str(), &end);
-      if (*end != '\0') fail("E0101", fmt::format("'{}' is no number", token_.text));
-      one.set(0, x);
-      advance();
+      one.set(0, take_double("the value"));
     } else {
-      one.set_int(0, take_int("the value"));
+      const Place place = token_.place;
+      const int64_t x = take_int("the value");
+      one.set_int(0, x);
+      if (one.int_at(0) != x) {
+        fail("E0103", fmt::format("{} does not fit {}", x, braid::name_of(t.dtype)), place);
+      }
     }
     l.bytes = std::move(one.bytes);
     return graph_.add_literal(std::move(l));
   }
 
-  std::vector<int64_t> int_list() {
-    std::vector<int64_t> xs;
-    take_symbol("[");
-    while (!at_symbol("]")) {
-      if (xs.size() == static_cast<size_t>(kMaxRank)) fail("E0302", "a list has at most 8 entries");
-      xs.push_back(take_int("an entry"));
-      if (at_symbol(",")) {
-        advance();
-      } else if (!at_symbol("]")) {
-        fail("E0101", "expected ',' or ']'");
+  uint32_t hex_literal(const TensorType& t) {
+    advance();
+    const Place place = token_.place;
+    const std::string hex = take(Kind::string, "the bytes in quotes");
+    const auto digit = [](char c) {
+      return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    };
+    // The length is compared before anything is allocated.
+    if (const auto bytes = literal_bytes(t);
+        !bytes || hex.size() % 2 != 0 || hex.size() / 2 != *bytes) {
+      fail("E0103",
+           fmt::format("the literal has {} hex digits, which is not what {} holds", hex.size(),
+                       to_string(t, &graph_.dims)),
+           place);
+    }
+    Literal l{t, false, {}};
+    l.bytes.reserve(hex.size() / 2);
+    for (size_t i = 0; i < hex.size(); i += 2) {
+      const int high = digit(hex[i]), low = digit(hex[i + 1]);
+      if (high < 0 || low < 0) fail("E0103", "a literal's bytes are lower-case hex digits", place);
+      if (t.dtype == DType::b1 && high * 16 + low > 1) {
+        fail("E0103", "a byte of b1 is 00 or 01", place);
       }
+      l.bytes.push_back(static_cast<std::byte>(high * 16 + low));
+    }
+    return graph_.add_literal(std::move(l));
+  }
+
+  void attributes(Graph::NewOp& op, bool poisoned) {
+    std::set<std::string> seen;
+    advance();
+    while (!at_symbol("}")) {
+      const Place place = token_.place;
+      const std::string name = take(Kind::word, "an attribute's name");
+      if (!seen.insert(name).second) {
+        fail("E0201", fmt::format("the attribute '{}' stands here twice", name), place);
+      }
+      take_symbol("=");
+      attribute(op, name, place, poisoned);
+      separator("}");
     }
     advance();
-    return xs;
   }
 
-  static Axes to_axes(const std::vector<int64_t>& xs) {
-    Axes a{};
-    std::copy(xs.begin(), xs.end(), a.begin());
-    return a;
-  }
-
-  bool take_bool() {
-    const std::string word = take(Kind::word, "true or false");
-    if (word != "true" && word != "false") fail("E0302", "expected true or false");
-    return word == "true";
-  }
-
-  /// A list with one entry per axis of the operand.
-  std::vector<int64_t> per_axis(const Graph::NewOp& op) {
-    const Place place = token_.place;
-    std::vector<int64_t> xs = int_list();
-    if (op.operands.size() == 1 &&
-        xs.size() != static_cast<size_t>(graph_.type(op.operands[0]).shape.rank())) {
-      report("E0302",
-             fmt::format("the list needs one entry per axis of {}",
-                         to_string(graph_.type(op.operands[0]), &graph_.dims)),
-             place);
-      throw LineError{};
-    }
-    return xs;
-  }
-
-  void attribute(Graph::NewOp& op, const std::string& name, const Place& place) {
+  void attribute(Graph::NewOp& op, const std::string& name, const Place& place, bool poisoned) {
     if (auto* a = std::get_if<ReduceAttr>(&op.attrs); a && name == "axes") {
-      for (int64_t axis : int_list()) {
-        if (axis < 0 || axis >= kMaxRank) fail("E0302", "an axis lies between 0 and 7");
-        a->axes |= 1u << axis;
-      }
+      for (int64_t axis : take_ints()) a->axes |= 1u << checked_axis(axis, place);
       return;
     }
     if (auto* a = std::get_if<DotAttr>(&op.attrs)) {
@@ -437,58 +384,49 @@ class Parser {
     if (auto* a = std::get_if<ViewAttr>(&op.attrs)) {
       const bool slice = a->kind == ViewKind::slice;
       if (name == "axes" && !slice && a->kind != ViewKind::reshape) {
-        return void(a->a = to_axes(per_axis(op)));
+        return void(a->a = per_axis(op, poisoned));
       }
-      if (name == "starts" && slice) return void(a->a = to_axes(per_axis(op)));
-      if (name == "steps" && slice) return void(a->b = to_axes(per_axis(op)));
+      if (name == "starts" && slice) return void(a->a = per_axis(op, poisoned));
+      if (name == "steps" && slice) return void(a->b = per_axis(op, poisoned));
     }
     if (auto* a = std::get_if<AxisAttr>(&op.attrs); a && name == "axis") {
-      const int64_t axis = take_int("the axis");
-      if (axis < 0 || axis >= kMaxRank) fail("E0302", "an axis lies between 0 and 7");
-      a->axis = static_cast<int>(axis);
-      return;
+      return void(a->axis = checked_axis(take_int("the axis"), place));
     }
     if (auto* a = std::get_if<ParamAttr>(&op.attrs)) {
       if (name == "init") {
-        const std::string word = take(Kind::word, "normal, zeros or ones");
-        if (word != "normal" && word != "zeros" && word != "ones") {
-          fail("E0302", "init is normal, zeros or ones");
-        }
-        a->init = word == "normal" ? Init::normal : word == "zeros" ? Init::zeros : Init::ones;
+        a->init = static_cast<Init>(
+            take_choice({"normal", "zeros", "ones"}, "init to be normal, zeros or ones"));
         return;
       }
-      if (name == "scale") {
-        char* end = nullptr;
-        if (token_.kind != Kind::number) fail("E0101", "expected a number");
-        a->scale = std::strtod(token_.text.c_str(), &end);
-        if (*end != '\0') fail("E0101", fmt::format("'{}' is no number", token_.text));
-        return advance();
-      }
+      if (name == "scale") return void(a->scale = take_double("the scale"));
     }
-    report("E0205", fmt::format("this op has no attribute '{}'", name), place);
-    throw LineError{};
+    fail("E0205", fmt::format("this op has no attribute '{}'", name), place);
   }
 
-  void attributes(Graph::NewOp& op) {
-    advance();
-    while (!at_symbol("}")) {
-      const Place place = token_.place;
-      const std::string name = take(Kind::word, "an attribute's name");
-      take_symbol("=");
-      attribute(op, name, place);
-      if (at_symbol(",")) {
-        advance();
-      } else if (!at_symbol("}")) {
-        fail("E0101", "expected ',' or '}'");
-      }
-    }
-    advance();
+  int checked_axis(int64_t axis, const Place& place) {
+    if (axis < 0 || axis >= kMaxRank) fail("E0302", "an axis lies between 0 and 7", place);
+    return static_cast<int>(axis);
   }
 
-  Lexer lexer_;
-  Token token_;
+  /// A list with one entry per axis of the operand.
+  Axes per_axis(const Graph::NewOp& op, bool poisoned) {
+    const Place place = token_.place;
+    const std::vector<int64_t> xs = take_ints();
+    if (!poisoned && op.operands.size() == 1) {
+      const TensorType& t = graph_.type(op.operands[0]);
+      if (xs.size() != static_cast<size_t>(t.shape.rank())) {
+        fail("E0302",
+             fmt::format("the list needs one entry per axis of {}", to_string(t, &graph_.dims)),
+             place);
+      }
+    }
+    Axes axes{};
+    std::copy(xs.begin(), xs.end(), axes.begin());
+    return axes;
+  }
+
   Graph graph_;
-  std::vector<Diagnostic> errors_;
+  StrId file_;
   std::unordered_map<std::string, ValueId> values_;  // by number as written; invalid: poisoned
   std::string defined_;                              // by the current line
 };

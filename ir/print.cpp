@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
+
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
@@ -41,18 +44,43 @@ std::string mnemonic(const Op& op) {
   return std::string(info(op.kind).name);
 }
 
+/// The fewest digits that, read as a double and rounded to the dtype, give these bytes again.
+std::string shortest(const HostTensor& one) {
+  const double x = one.at(0);
+  if (std::isnan(x)) return "nan";  // of one sign and payload
+  if (one.type.dtype != DType::f64 && std::isfinite(x)) {
+    HostTensor back(one.type);
+    for (int digits = 1; digits <= 9; ++digits) {
+      const std::string text = fmt::format("{:.{}g}", x, digits);
+      double read = 0;
+      std::from_chars(text.data(), text.data() + text.size(), read);
+      back.set(0, read);
+      if (back.bytes == one.bytes) return fmt::format("{}", read);
+    }
+  }
+  return fmt::format("{}", x);
+}
+
 std::string literal_text(const Literal& l) {
   if (!l.splat) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
     std::string hex = "hex\"";
-    for (std::byte b : l.bytes) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
+    hex.reserve(hex.size() + l.bytes.size() * 2 + 1);
+    for (std::byte b : l.bytes) {
+      hex += kDigits[static_cast<size_t>(b >> 4)];
+      hex += kDigits[static_cast<size_t>(b & std::byte{15})];
+    }
     return hex + "\"";
   }
   HostTensor one(TensorType{l.type.dtype, {}});
   one.bytes = l.bytes;
-  if (!is_float(l.type.dtype)) return fmt::format("{}", one.int_at(0));
-  // A NaN keeps its bits only as hex; every other value has a shortest decimal that reads back.
-  if (one.at(0) != one.at(0)) return "nan";
-  return fmt::format("{}", one.at(0));
+  return is_float(l.type.dtype) ? shortest(one) : fmt::format("{}", one.int_at(0));
+}
+
+std::string place_text(const Graph& g, const Loc& loc) {
+  std::string s = fmt::format(" loc({}:{}:{}", quoted(g.strings[loc.file]), loc.line, loc.column);
+  if (loc.end_column != 0) s += fmt::format(":{}", loc.end_column);
+  return s + ")";
 }
 
 std::string attributes(const Graph& g, const Op& op) {
@@ -77,7 +105,8 @@ std::string attributes(const Graph& g, const Op& op) {
       return s;
     }
     std::string operator()(const ViewAttr& a) const {
-      const int rank = g.type(op.operands[0]).shape.rank();
+      const ValueId x = op.operands[0];  // may be wrong in a graph that verify() complains about
+      const int rank = x.index < g.values().size() ? g.type(x).shape.rank() : 0;
       switch (a.kind) {
         case ViewKind::reshape:
           return {};
@@ -115,10 +144,7 @@ std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
   }
   if (op.name.valid()) s += " " + quoted(g.strings[op.name]);
   if (const std::string a = attributes(g, op); !a.empty()) s += " {" + a + "}";
-  if (options.places && op.loc.line != 0) {
-    s += fmt::format(" loc({}:{}:{}:{})", quoted(g.strings[op.loc.file]), op.loc.line,
-                     op.loc.column, op.loc.end_column);
-  }
+  if (options.places && op.loc.line != 0) s += place_text(g, op.loc);
   return s;
 }
 
@@ -142,10 +168,7 @@ std::string print(const Graph& graph, const PrintOptions& options) {
   }
   for (const Output& o : graph.outputs) {
     s += fmt::format("  output {} %{}", quoted(o.name), o.value.index);
-    if (options.places && o.loc.line != 0) {
-      s += fmt::format(" loc({}:{}:{}:{})", quoted(graph.strings[o.loc.file]), o.loc.line,
-                       o.loc.column, o.loc.end_column);
-    }
+    if (options.places && o.loc.line != 0) s += place_text(graph, o.loc);
     s += "\n";
   }
   return s + "}\n";

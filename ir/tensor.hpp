@@ -44,7 +44,8 @@ HostTensor random_tensor(const TensorType& type, uint64_t seed, const std::strin
                          double scale = 1.0, int64_t low = 0, int64_t high = 8);
 
 /// ||a-b|| / ||b|| over all elements in double; exact inequality count for integers and b1 over
-/// numel. NaN where only one side has NaN counts as infinite; equal infinities as equal.
+/// numel. NaN where only one side has NaN counts as infinite; equal infinities as equal. A wide
+/// reference beyond the dtype's range counts as that infinity.
 double relative_error(const HostTensor& a, const HostTensor& b);
 double relative_error(const HostTensor& a, const WideTensor& reference);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 namespace braid::ir {
@@ -285,12 +286,19 @@ TypeAnswer type_slice(const TypeQuery& q, const ViewAttr& a) {
     if (start < 0 || step < 1) {
       return refuse(fmt::format("slice: axis {} needs a start >= 0 and a step >= 1", i));
     }
+    if (step > INT32_MAX) {
+      return refuse(fmt::format("slice: the step {} along axis {} is above 2^31 - 1", step, i));
+    }
     const Dim n = r.shape[i], whole = t.shape[i];
     if (n == whole && start == 0 && step == 1) continue;
     if (!n.is_const() || !whole.is_const()) continue;  // checked again when dims are bound
+    // Also of an empty slice the start must lie inside, so that no address is out of range.
     int64_t last = 0;
-    if (n.value() > 0 && (__builtin_mul_overflow(n.value() - 1, step, &last) ||
-                          __builtin_add_overflow(last, start, &last) || last >= whole.value())) {
+    const bool inside = n.value() == 0 ? start <= whole.value()
+                                       : !__builtin_mul_overflow(n.value() - 1, step, &last) &&
+                                             !__builtin_add_overflow(last, start, &last) &&
+                                             last < whole.value();
+    if (!inside) {
       return refuse(fmt::format("slice: {} elements from {} by {} leave axis {} of {}", n.value(),
                                 start, step, i, str(q, t)));
     }
@@ -346,10 +354,6 @@ TypeAnswer type_gather(const TypeQuery& q) {
   if (!is_index(indices.dtype)) {
     return refuse(fmt::format("gather: indices are i32 or i64, not {}", str(q, indices)));
   }
-  if (t.shape[axis] == Dim(0) && !(indices.shape.is_static() && indices.shape.numel() == 0)) {
-    return refuse(
-        fmt::format("gather: axis {} of {} is empty, so no index is in range", axis, str(q, t)));
-  }
   if (t.shape.rank() - 1 + indices.shape.rank() > kMaxRank) {
     return refuse(fmt::format("gather: the result's rank exceeds {}: {}", kMaxRank, operands(q)));
   }
@@ -357,6 +361,11 @@ TypeAnswer type_gather(const TypeQuery& q) {
   for (int i = 0; i < axis; ++i) r.shape.push_back(t.shape[i]);
   for (Dim d : indices.shape) r.shape.push_back(d);
   for (int i = axis + 1; i < t.shape.rank(); ++i) r.shape.push_back(t.shape[i]);
+  const bool empty = std::find(r.shape.begin(), r.shape.end(), Dim(0)) != r.shape.end();
+  if (t.shape[axis] == Dim(0) && !empty) {
+    return refuse(
+        fmt::format("gather: axis {} of {} is empty, so no index is in range", axis, str(q, t)));
+  }
   return implied(q, r, "gather");
 }
 
