@@ -19,6 +19,27 @@ namespace {
   throw Error(std::move(d));
 }
 
+constexpr const char* kNoGraph = "an operand is a Tensor that no graph made";
+constexpr const char* kTwoGraphs = "the operands belong to different graphs";
+
+/// Whether the dtype has a value for x: any for floats, which round.
+bool fits(double x, DType t) {
+  switch (t) {
+    case DType::b1:
+      return x == 0 || x == 1;
+    case DType::i32:
+      return x == std::trunc(x) && x >= -0x1p31 && x < 0x1p31;
+    case DType::i64:
+      return x == std::trunc(x) && x >= -0x1p63 && x < 0x1p63;
+    case DType::i8:
+      return x == std::trunc(x) && x >= -128 && x < 128;
+    case DType::u8:
+      return x == std::trunc(x) && x >= 0 && x < 256;
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 void Graph::Impl::fail(std::string code, std::string message, const Where& where,
@@ -165,7 +186,7 @@ std::optional<int> Graph::Impl::axis_of(int axis, int rank, std::string_view op,
 }
 
 ir::ValueId Graph::Impl::number(double x, DType dtype, Shape shape, const Where& where) {
-  if (!is_float(dtype) && (dtype == DType::b1 ? x != 0 && x != 1 : x != std::trunc(x))) {
+  if (!fits(x, dtype)) {
     fail("E0301", fmt::format("the number {} cannot be {}", x, name_of(dtype)), where);
     return {};
   }
@@ -179,9 +200,9 @@ Graph& graph_of(std::span<const In> operands) {
   for (const In& in : operands) {
     const Tensor* t = std::get_if<Tensor>(&in.value);
     if (!t) continue;
-    if (!t->valid()) throw_misuse("an operand is a Tensor that no graph made", in.where);
+    if (!t->valid()) throw_misuse(kNoGraph, in.where);
     if (!graph) graph = &t->graph();
-    if (graph != &t->graph()) throw_misuse("the operands belong to different graphs", in.where);
+    if (graph != &t->graph()) throw_misuse(kTwoGraphs, in.where);
   }
   if (!graph) {
     throw_misuse("at least one operand must be a tensor",
@@ -218,13 +239,16 @@ Graph::~Graph() = default;
 Tensor Graph::wrap(ir::ValueId v) { return Tensor(this, v.index); }
 
 ir::ValueId Graph::unwrap(const In& in) {
-  const Tensor& t = std::get<Tensor>(in.value);
-  if (poisoned(t)) return {};
-  const auto it = impl_->params.find(t.id_);
-  if (it == impl_->params.end()) return ir::ValueId{t.id_};
+  const Tensor* t = std::get_if<Tensor>(&in.value);
+  if (!t) throw_misuse("an operand must be a tensor, not a number", in.where);
+  if (!t->valid()) throw_misuse(kNoGraph, in.where);
+  if (&t->graph() != this) throw_misuse(kTwoGraphs, in.where);
+  if (poisoned(*t)) return {};
+  const auto it = impl_->params.find(t->id_);
+  if (it == impl_->params.end()) return ir::ValueId{t->id_};
   Impl::Param& p = it->second;
   if (!p.read.valid()) {
-    const ir::Op& op = impl_->ir.def(ir::ValueId{t.id_});
+    const ir::Op& op = impl_->ir.def(ir::ValueId{t->id_});
     p.read = impl_->ir.add({ir::OpKind::read, {}, {p.version}, {}, op.name, op.loc});
   }
   return p.read;
@@ -246,12 +270,15 @@ Tensor Graph::input(std::string_view name, TypeArg type, Where w) {
     impl_->fail("E0201", "an input needs a name", w);
     return wrap({});
   }
-  if (!impl_->input_names.insert(full).second) {
+  if (impl_->input_names.contains(full)) {
     impl_->fail("E0201", fmt::format("there is an input '{}' already", full), w);
     return wrap({});
   }
   const std::optional<TensorType> t = impl_->type_of(type, w);
-  return wrap(t ? impl_->emit(ir::OpKind::input, {}, {}, t, w, name) : ir::ValueId{});
+  if (!t) return wrap({});
+  const ir::ValueId v = impl_->emit(ir::OpKind::input, {}, {}, t, w, name);
+  if (v.valid()) impl_->input_names.insert(full);
+  return wrap(v);
 }
 
 Tensor Graph::param(std::string_view name, TypeArg type, ParamOpts o, Where w) {
@@ -260,7 +287,7 @@ Tensor Graph::param(std::string_view name, TypeArg type, ParamOpts o, Where w) {
     impl_->fail("E0201", "a param needs a name", w);
     return wrap({});
   }
-  if (!impl_->param_names.insert(full).second) {
+  if (impl_->param_names.contains(full)) {
     impl_->fail("E0201", fmt::format("there is a param '{}' already", full), w);
     return wrap({});
   }
@@ -268,7 +295,10 @@ Tensor Graph::param(std::string_view name, TypeArg type, ParamOpts o, Where w) {
   if (!t) return wrap({});
   const ir::ValueId v =
       impl_->emit(ir::OpKind::param, ir::ParamAttr{o.init, o.scale}, {}, t, w, name);
-  if (v.valid()) impl_->params[v.index] = {v, {}};
+  if (v.valid()) {
+    impl_->param_names.insert(full);
+    impl_->params[v.index] = {v, {}};
+  }
   return wrap(v);
 }
 
@@ -296,6 +326,8 @@ namespace {
 /// The record of a tensor that is a param itself; an error for any other.
 Graph::Impl::Param* param_record(Graph& g, Tensor t, ir::ValueId id, std::string_view op,
                                  const Where& w) {
+  if (!t.valid()) throw_misuse(kNoGraph, w);
+  if (&t.graph() != &g) throw_misuse(kTwoGraphs, w);
   if (g.poisoned(t)) return nullptr;
   const auto it = g.impl().params.find(id.index);
   if (it != g.impl().params.end()) return &it->second;
@@ -312,7 +344,6 @@ void Graph::assign(Tensor param, In value) {
   if (const double* number = std::get_if<double>(&value.value)) {
     v = impl_->number(*number, param.dtype(), param.type().shape, value.where);
   } else {
-    graph_of(std::array{value, In(param, value.where)});
     v = unwrap(value);
   }
   const ir::ValueId next =
@@ -323,17 +354,14 @@ void Graph::assign(Tensor param, In value) {
 void Graph::update(Tensor param, In value, std::vector<In> starts) {
   Impl::Param* p = param_record(*this, param, ir::ValueId{param.id_}, "update", value.where);
   if (!p) return;
-  starts.insert(starts.begin(), value);
-  graph_of(starts);
-  std::vector<ir::ValueId> operands{p->version};
-  for (size_t i = 0; i < starts.size(); ++i) {
-    if (const double* number = std::get_if<double>(&starts[i].value)) {
-      operands.push_back(
-          impl_->number(*number, i == 0 ? param.dtype() : DType::i64, {}, value.where));
-    } else {
-      operands.push_back(unwrap(starts[i]));
-    }
-  }
+  const auto operand = [&](const In& in, DType dtype, const Shape& shape) {
+    const double* number = std::get_if<double>(&in.value);
+    return number ? impl_->number(*number, dtype, shape, in.where) : unwrap(in);
+  };
+  Shape one;
+  for (int i = 0; i < param.rank(); ++i) one.push_back(Dim(1));
+  std::vector<ir::ValueId> operands{p->version, operand(value, param.dtype(), one)};
+  for (const In& start : starts) operands.push_back(operand(start, DType::i64, {}));
   const ir::ValueId next =
       impl_->emit(ir::OpKind::update, {}, std::move(operands), {}, value.where, "update");
   if (next.valid()) *p = {next, {}};
@@ -346,7 +374,7 @@ Tensor Graph::read(Tensor param, Where w) {
 
 void Graph::output(std::string_view name, In value) {
   const std::string full = impl_->scoped(name);
-  if (name.empty() || !impl_->output_names.insert(full).second) {
+  if (name.empty() || impl_->output_names.contains(full)) {
     impl_->fail("E0201",
                 name.empty() ? std::string("an output needs a name")
                              : fmt::format("there is an output '{}' already", full),
@@ -357,8 +385,8 @@ void Graph::output(std::string_view name, In value) {
     impl_->fail("E0301", fmt::format("output '{}' is a number, not a tensor", full), value.where);
     return;
   }
-  graph_of(std::array{value});
   const ir::ValueId v = unwrap(value);
+  impl_->output_names.insert(full);
   if (v.valid()) impl_->ir.outputs.push_back({full, v, impl_->loc(value.where)});
 }
 
@@ -374,8 +402,20 @@ void Graph::repeat(std::string_view prefix, int64_t count) {
 
 void Graph::dim(std::string_view name, std::optional<int64_t> default_value,
                 std::optional<int64_t> max, Where w) {
-  if ((default_value && *default_value < 0) || (max && *max < 0) ||
-      (default_value && max && *default_value > *max)) {
+  DimTable alone;
+  alone.parse(name);
+  if (alone.symbols().size() != 1 || alone.symbols()[0].name != name) {
+    impl_->fail("E0401", fmt::format("'{}' is no name for a dim", name), w);
+    return;
+  }
+  // An earlier call may have given the other one.
+  std::optional<int64_t> usual = default_value, most = max;
+  for (const DimTable::Symbol& s : impl_->ir.dims.symbols()) {
+    if (s.name != name) continue;
+    if (!usual) usual = s.default_value;
+    if (!most) most = s.max;
+  }
+  if ((usual && *usual < 0) || (most && *most < 0) || (usual && most && *usual > *most)) {
     impl_->fail("E0402", fmt::format("dim '{}': 0 <= default <= max must hold", name), w);
     return;
   }

@@ -173,7 +173,7 @@ struct AttentionOpts {
   bool causal = false;
   std::optional<double> scale{};  // default 1/sqrt(head size)
 };
-/// q [.., T, D], k and v [.., S, D]; heads split D. Result [.., T, D].
+/// q [.., T, D], k and v [.., S, D], whose leading axes may be 1; heads split D. Result as q.
 Tensor attention(In q, In k, In v, AttentionOpts o = {});
 /// x @ w (+ b) with params "NAME/w" [in, out] and "NAME/b" [out].
 Tensor linear(Graph& g, std::string_view name, In x, int64_t out, bool bias = true);
@@ -214,7 +214,7 @@ class Graph {
   /// The param's next version: later uses of its tensor see it, earlier ones do not.
   void assign(Tensor param, In value);
   /// Writes `value` into the box of the param that begins at `starts` (i32 or i64 scalars, one per
-  /// axis, clamped so that the box fits).
+  /// axis, clamped so that the box fits). A number is a box of one element.
   void update(Tensor param, In value, std::vector<In> starts);
   /// The current version's value as a tensor that later assigns do not change.
   Tensor read(Tensor param, Where w = Loc::current());

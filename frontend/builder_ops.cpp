@@ -287,7 +287,7 @@ Tensor slice(In x, SliceOpts o) {
     const auto bound = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
     o.start = bound(o.start);
     const int64_t stop = std::max(bound(o.stop.value_or(n)), o.start);
-    size = Dim((stop - o.start + o.step - 1) / o.step);
+    size = Dim(stop == o.start ? 0 : (stop - o.start - 1) / o.step + 1);
   } else if (o.start >= 0 && o.step == 1 && (!o.stop || *o.stop >= o.start)) {
     size = o.stop ? Dim(*o.stop - o.start) : g.ir.dims.sub(extent, Dim(o.start));
   } else {

@@ -17,7 +17,13 @@ Executable build(const Graph& graph, Store store, Options options) {
   options.target = store.device().target();
   Program program = compile(graph, options);
   if (!store.device().simulated()) {
-    runtime::compile_modules(program, runtime::Cache::from_environment());
+    runtime::CompileProgress progress;
+    if (options.progress) {
+      progress = [&](int64_t done, int64_t total) {
+        return options.progress("modules", done, total);
+      };
+    }
+    runtime::compile_modules(program, runtime::Cache::from_environment(), 0, progress);
   }
   return Executable(std::move(program), std::move(store));
 }

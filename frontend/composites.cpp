@@ -136,13 +136,20 @@ Tensor attention(In q, In k, In v, AttentionOpts o) {
                impl.describe(g.unwrap(at(tv, w)))});
     return g.wrap({});
   };
-  if (rank < 2 || tk.rank() != rank || tv.rank() != rank) {
-    return refuse("q, k and v need the same rank of 2 or more");
+  if (rank < 2 || rank >= kMaxRank || tk.rank() != rank || tv.rank() != rank) {
+    return refuse(fmt::format("q, k and v need the same rank, 2 to {}", kMaxRank - 1));
   }
   const Shape sq = tq.type().shape, sk = tk.type().shape, sv = tv.type().shape;
   const Dim features = sq[rank - 1];
   if (sk[rank - 1] != features || sv[rank - 1] != features || sk[rank - 2] != sv[rank - 2]) {
     return refuse("k must have q's last axis, and v k's shape");
+  }
+  for (int i = 0; i + 2 < rank; ++i) {
+    for (Dim d : {sk[i], sv[i]}) {
+      if (d != sq[i] && d != Dim(1)) {
+        return refuse("the leading axes of k and v must be q's, or 1");
+      }
+    }
   }
   if (o.heads < 1 || !features.is_const() || features.value() % o.heads != 0) {
     return refuse(fmt::format("{} heads do not divide the last axis, {}", o.heads,
@@ -173,6 +180,9 @@ Tensor attention(In q, In k, In v, AttentionOpts o) {
     };
     if (s[0] != s[1] && !(s[0].is_const() && s[1].is_const())) {
       return refuse("a causal mask needs equal or constant lengths");
+    }
+    if (s[0] != s[1] && s[0].value() > s[1].value()) {
+      return refuse("with a causal mask and more queries than keys the first ones see no key");
     }
     const double ahead = s[0] == s[1] ? 0 : static_cast<double>(s[1].value() - s[0].value());
     const Tensor row = ahead == 0 ? index(0) : at(index(0), w) + at(ahead, w);
@@ -207,6 +217,7 @@ Tensor linear(Graph& g, std::string_view name, In x, int64_t out, bool bias) {
   const Scope scope = g.scope(name);
   const double scale = 1 / std::sqrt(std::max(1.0, static_cast<double>(in.value())));
   const Tensor weight = g.param("w", {t.dtype, {in.value(), out}}, {.scale = scale}, w);
+  if (g.poisoned(weight)) return weight;
   const Tensor product = matmul(at(g.wrap(v), w), at(weight, w));
   if (!bias) return product;
   const Tensor b = g.param("b", {t.dtype, {out}}, {.scale = 0.02}, w);

@@ -247,17 +247,9 @@ std::optional<Dim> Dims::evaluate(const Item& item) {
     return {};
   }
   try {
-    const std::optional<Dim> d = Parser{*this, item}.run();
-    if (!d || d->is_const()) return d;
-    const std::string text = table_.str(*d);
-    if (text[0] != '-' || !std::all_of(text.begin() + 1, text.end(),
-                                       [](unsigned char c) { return std::isdigit(c); })) {
-      return d;
-    }
-    report_.error("E0405", item.place,
-                  fmt::format("'{}' is {}, and an extent cannot be negative", item.text, text));
+    return Parser{*this, item}.run();
   } catch (const Error& e) {
-    // The table knows no places.
+    // Overflow or a negative extent: the table of dims knows no places.
     report_.error("E0405", item.place, e.diagnostics().front().message);
   }
   return {};

@@ -10,7 +10,8 @@
 namespace braid::ir {
 
 enum class Rounding : uint8_t {
-  wide,   // floats stay double between ops: the reference that results are compared with
+  wide,   // floats stay double between ops, but for cast and iota, which round to their dtype:
+          // the reference that results are compared with
   dtype,  // every op's result is rounded to its dtype
 };
 

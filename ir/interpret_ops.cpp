@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace braid::ir {
 namespace {
@@ -117,9 +118,13 @@ WideTensor cast(const WideTensor& x, const TensorType& type) {
   WideTensor out = make(type);
   const bool from_float = is_float(x.type.dtype), to_float = is_float(type.dtype);
   const auto n = static_cast<size_t>(type.shape.numel());
+  HostTensor one(TensorType{type.dtype, {}});
   for (size_t i = 0; i < n; ++i) {
-    if (to_float) {
-      out.f[i] = round_one(from_float ? x.f[i] : static_cast<double>(x.i[i]), type.dtype);
+    if (to_float && from_float) {
+      out.f[i] = round_one(x.f[i], type.dtype);
+    } else if (to_float) {
+      one.set_int(0, x.i[i]);  // through double, a large integer would be rounded twice
+      out.f[i] = one.at(0);
     } else if (type.dtype == DType::b1) {
       out.i[i] = from_float ? x.f[i] != 0 : x.i[i] != 0;
     } else {
@@ -247,6 +252,33 @@ WideTensor interpret_reduce(Fn fn, const WideTensor& x, uint32_t axes, const Ten
   return out;
 }
 
+namespace {
+
+/// to[j] += sum over l of x[l * step] * rows[l * n + j], for n columns and k rows.
+template <class T>
+void add_rows(T* to, const T* x, int64_t step, const T* rows, int64_t n, int64_t k) {
+  // Signed overflow is undefined, so integers are summed without their sign.
+  using U = std::conditional_t<std::is_same_v<T, double>, double, uint64_t>;
+  const auto u = [](T value) { return static_cast<U>(value); };
+  int64_t l = 0;
+  for (; l + 4 <= k; l += 4) {  // four rows per load and store of the sums
+    const U x0 = u(x[l * step]), x1 = u(x[(l + 1) * step]), x2 = u(x[(l + 2) * step]),
+            x3 = u(x[(l + 3) * step]);
+    const T *r0 = rows + l * n, *r1 = r0 + n, *r2 = r1 + n, *r3 = r2 + n;
+    for (int64_t j = 0; j < n; ++j) {
+      to[j] =
+          static_cast<T>(u(to[j]) + x0 * u(r0[j]) + x1 * u(r1[j]) + x2 * u(r2[j]) + x3 * u(r3[j]));
+    }
+  }
+  for (; l < k; ++l) {
+    const U x0 = u(x[l * step]);
+    const T* row = rows + l * n;
+    for (int64_t j = 0; j < n; ++j) to[j] = static_cast<T>(u(to[j]) + x0 * u(row[j]));
+  }
+}
+
+}  // namespace
+
 WideTensor interpret_dot(const WideTensor& a, const WideTensor& b, const DotAttr& attr,
                          const TensorType& type) {
   const int rank = type.shape.rank();
@@ -270,22 +302,7 @@ WideTensor interpret_dot(const WideTensor& a, const WideTensor& b, const DotAttr
         }
         rows = packed.data();
       }
-      for (int64_t i = 0; i < m; ++i) {
-        for (int64_t l = 0; l < k; ++l) {
-          const T x = pa[i * a_row + l * a_col];
-          const T* row = rows + l * n;
-          T* to = po + i * n;
-          if constexpr (std::is_same_v<T, double>) {
-            for (int64_t j = 0; j < n; ++j) to[j] += x * row[j];
-          } else {
-            for (int64_t j = 0; j < n; ++j) {
-              to[j] =
-                  static_cast<int64_t>(static_cast<uint64_t>(to[j]) +
-                                       static_cast<uint64_t>(x) * static_cast<uint64_t>(row[j]));
-            }
-          }
-        }
-      }
+      for (int64_t i = 0; i < m; ++i) add_rows<T>(po + i * n, pa + i * a_row, a_col, rows, n, k);
     }
   });
   wrap_all(out);

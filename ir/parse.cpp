@@ -219,8 +219,11 @@ class Parser : Reader {
   Dim dim() {
     std::string text;
     const Place place = token_.place;
-    while (!at_symbol(",") && !at_symbol("]") &&
-           (at(Kind::word) || at(Kind::number) || at(Kind::symbol))) {
+    const auto in_extent = [&] {
+      return at(Kind::word) || at(Kind::number) ||
+             (at(Kind::symbol) && std::string_view("+-*()").find(token_.text) != std::string::npos);
+    };
+    while (in_extent()) {
       if (at(Kind::word)) known_dim();
       text += (text.empty() ? "" : " ") + token_.text;
       advance();

@@ -43,7 +43,7 @@ void append(std::vector<std::byte>& out, const void* data, size_t bytes) {
 
 [[noreturn]] void refuse(std::string_view file, const std::string& why) {
   Diagnostic d;
-  d.code = "E0801";
+  d.code = "E0840";
   d.message = fmt::format("{} is not a usable .braid file: {}", file, why);
   throw Error(std::move(d));
 }
@@ -65,7 +65,8 @@ std::vector<std::byte> write_program(const Program& p) {
                             {"image", store(m.image.data(), m.image.size())}});
   }
   j["constants"] = store(p.constants.data(), p.constants.size());
-  const std::string header = j.dump();
+  // A place may name a file whose name is not UTF-8.
+  const std::string header = j.dump(-1, ' ', false, Json::error_handler_t::replace);
 
   std::vector<std::byte> body;
   append(body, header.data(), header.size());
@@ -107,6 +108,9 @@ Program read_program(const std::vector<std::byte>& bytes, std::string_view file)
   const char* text = reinterpret_cast<const char*>(bytes.data() + kHeadBytes);
   const std::byte* blob = bytes.data() + kHeadBytes + header_bytes;
   const auto slice = [&](const Json& range) {
+    if (!range.at(0).is_number_unsigned() || !range.at(1).is_number_unsigned()) {
+      throw std::runtime_error("a part of the file has no place in it");
+    }
     const auto offset = range.at(0).get<uint64_t>();
     const auto size = range.at(1).get<uint64_t>();
     if (offset > blob_bytes || size > blob_bytes - offset) {

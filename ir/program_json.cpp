@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <stdexcept>
+#include <utility>
 
 #include "ir/text.hpp"
 
@@ -11,6 +13,31 @@ namespace {
 
 constexpr std::string_view kSchema = "braid.program/1";
 
+/// A number of the file as a T. The library's own get() would wrap, truncate or take a bool.
+template <class T>
+T integer(const Json& j) {
+  if (j.is_number_unsigned()) {
+    if (const auto x = j.get<uint64_t>(); std::in_range<T>(x)) return static_cast<T>(x);
+  } else if (j.is_number_integer()) {
+    if (const auto x = j.get<int64_t>(); std::in_range<T>(x)) return static_cast<T>(x);
+  }
+  throw std::runtime_error("a number is missing or too large: " + j.dump());
+}
+
+template <class T>
+std::vector<T> integers(const Json& j) {
+  if (!j.is_array()) throw std::runtime_error("a list of numbers is missing");
+  std::vector<T> out;
+  for (const Json& x : j) out.push_back(integer<T>(x));
+  return out;
+}
+
+std::array<uint32_t, 3> three(const Json& j) {
+  const std::vector<uint32_t> x = integers<uint32_t>(j);
+  if (x.size() != 3) throw std::runtime_error("a launch shape has not three extents");
+  return {x[0], x[1], x[2]};
+}
+
 Json type_json(const TensorType& t) {
   return Json{{"dtype", name_of(t.dtype)}, {"shape", t.shape.extents()}};
 }
@@ -18,7 +45,7 @@ Json type_json(const TensorType& t) {
 TensorType type_from(const Json& j) {
   const auto dtype = dtype_from_name(j.at("dtype").get<std::string>());
   if (!dtype) throw std::runtime_error("unknown dtype " + j.at("dtype").dump());
-  const auto extents = j.at("shape").get<std::vector<int64_t>>();
+  const auto extents = integers<int64_t>(j.at("shape"));
   if (extents.size() > static_cast<size_t>(kMaxRank)) throw std::runtime_error("rank above 8");
   int64_t bytes = size_of(*dtype);
   for (int64_t e : extents) {
@@ -50,8 +77,8 @@ Json bindings_json(const std::vector<Binding>& bindings) {
 std::vector<Binding> bindings_from(const Json& j) {
   std::vector<Binding> out;
   for (const Json& b : j) {
-    out.push_back({b.at("name").get<std::string>(), b.at("buffer").get<uint32_t>(),
-                   b.at("value").get<uint32_t>()});
+    out.push_back({b.at("name").get<std::string>(), integer<uint32_t>(b.at("buffer")),
+                   integer<uint32_t>(b.at("value"))});
   }
   return out;
 }
@@ -76,12 +103,12 @@ Kernel kernel_from(const Json& j) {
     k.args.push_back({a.at("name").get<std::string>(), enum_from<Role>(a.at("role"), 3),
                       type_from(a.at("type"))});
   }
-  k.launch.grid = j.at("grid").get<std::array<uint32_t, 3>>();
-  k.launch.block = j.at("block").get<std::array<uint32_t, 3>>();
-  k.launch.shared_bytes = j.at("shared_bytes").get<uint32_t>();
-  k.module = j.at("module").get<uint32_t>();
-  k.flops = j.at("flops").get<int64_t>();
-  k.bytes_moved = j.at("bytes_moved").get<int64_t>();
+  k.launch.grid = three(j.at("grid"));
+  k.launch.block = three(j.at("block"));
+  k.launch.shared_bytes = integer<uint32_t>(j.at("shared_bytes"));
+  k.module = integer<uint32_t>(j.at("module"));
+  k.flops = integer<int64_t>(j.at("flops"));
+  k.bytes_moved = integer<int64_t>(j.at("bytes_moved"));
   k.waits = j.at("waits").get<bool>();
   k.body = ir::parse(j.at("body").get<std::string>(), k.symbol);
   return k;
@@ -97,15 +124,15 @@ Json node_json(const Node& n) {
 
 Node node_from(const Json& j) {
   Node n;
-  n.kernel = j.at("kernel").get<uint32_t>();
-  n.args = j.at("args").get<std::vector<uint32_t>>();
-  n.values = j.at("values").get<std::vector<uint32_t>>();
-  n.values_before = j.at("values_before").get<std::vector<uint32_t>>();
+  n.kernel = integer<uint32_t>(j.at("kernel"));
+  n.args = integers<uint32_t>(j.at("args"));
+  n.values = integers<uint32_t>(j.at("values"));
+  n.values_before = integers<uint32_t>(j.at("values_before"));
   n.ops = j.at("ops").get<std::vector<std::string>>();
   n.place = j.at("place").get<std::string>();
-  n.level = j.at("level").get<uint32_t>();
-  n.lane = j.at("stream").get<uint32_t>();
-  n.position = j.at("position").get<uint32_t>();
+  n.level = integer<uint32_t>(j.at("level"));
+  n.lane = integer<uint32_t>(j.at("stream"));
+  n.position = integer<uint32_t>(j.at("position"));
   n.estimate_us = j.at("estimate_us").get<double>();
   return n;
 }
@@ -125,16 +152,17 @@ Json body_json(const Body& b) {
 
 Body body_from(const Json& j) {
   Body b;
-  b.lanes = j.at("streams").get<uint32_t>();
+  b.lanes = integer<uint32_t>(j.at("streams"));
   for (const Json& n : j.at("nodes")) b.nodes.push_back(node_from(n));
   // A lane without nodes would only cost the checker memory.
   if (b.lanes > b.nodes.size() + 1) throw std::runtime_error("more streams than nodes");
   for (const Json& e : j.at("edges")) {
     const auto kind = e.at("kind").get<std::string>();
     if (kind != "full" && kind != "programmatic") throw std::runtime_error("unknown edge kind");
-    b.edges.push_back({e.at("from").get<uint32_t>(), e.at("to").get<uint32_t>(),
+    b.edges.push_back({integer<uint32_t>(e.at("from")), integer<uint32_t>(e.at("to")),
                        kind == "full" ? EdgeKind::full : EdgeKind::programmatic,
-                       enum_from<EdgeReason>(e.at("reason"), 4), e.at("buffer").get<uint32_t>()});
+                       enum_from<EdgeReason>(e.at("reason"), 4),
+                       integer<uint32_t>(e.at("buffer"))});
   }
   return b;
 }
@@ -153,7 +181,7 @@ Json param_json(const ParamBinding& b) {
 ParamBinding param_from(const Json& j) {
   ParamBinding b;
   b.name = j.at("name").get<std::string>();
-  b.buffer = j.at("buffer").get<uint32_t>();
+  b.buffer = integer<uint32_t>(j.at("buffer"));
   const auto init = j.at("init").get<std::string>();
   if (init != "normal" && init != "zeros" && init != "ones") {
     throw std::runtime_error("unknown init '" + init + "'");
@@ -161,8 +189,8 @@ ParamBinding param_from(const Json& j) {
   b.init = init == "normal" ? ir::Init::normal : init == "zeros" ? ir::Init::zeros : ir::Init::ones;
   b.scale = j.at("scale").get<double>();
   b.written = j.at("written").get<bool>();
-  b.first_value = j.at("first_value").get<uint32_t>();
-  b.last_value = j.at("last_value").get<uint32_t>();
+  b.first_value = integer<uint32_t>(j.at("first_value"));
+  b.last_value = integer<uint32_t>(j.at("last_value"));
   return b;
 }
 
@@ -225,40 +253,40 @@ Program program_from_json(const Json& j) {
   Program p;
   p.name = j.at("name").get<std::string>();
   const Json& t = j.at("target");
-  p.target = {t.at("arch").get<std::string>(), t.at("sms").get<int>(),
-              t.at("max_threads_per_block").get<int64_t>(),
-              t.at("shared_bytes_per_block").get<int64_t>()};
+  p.target = {t.at("arch").get<std::string>(), integer<int>(t.at("sms")),
+              integer<int64_t>(t.at("max_threads_per_block")),
+              integer<int64_t>(t.at("shared_bytes_per_block"))};
   p.options = j.at("options").get<std::string>();
   for (const auto& [name, value] : j.at("dims").items()) {
-    p.dims.emplace_back(name, value.get<int64_t>());
+    p.dims.emplace_back(name, integer<int64_t>(value));
   }
-  p.source_ops = j.at("source_ops").get<uint32_t>();
-  p.graphs = j.at("graphs").get<uint32_t>();
+  p.source_ops = integer<uint32_t>(j.at("source_ops"));
+  p.graphs = integer<uint32_t>(j.at("graphs"));
   p.certificate = j.at("certificate").get<std::vector<std::string>>();
-  p.arena_bytes = j.at("arena_bytes").get<int64_t>();
-  p.arena_lower_bound = j.at("arena_lower_bound").get<int64_t>();
-  p.temp_bytes_unshared = j.at("temp_bytes_unshared").get<int64_t>();
+  p.arena_bytes = integer<int64_t>(j.at("arena_bytes"));
+  p.arena_lower_bound = integer<int64_t>(j.at("arena_lower_bound"));
+  p.temp_bytes_unshared = integer<int64_t>(j.at("temp_bytes_unshared"));
   p.inputs = bindings_from(j.at("inputs"));
   p.outputs = bindings_from(j.at("outputs"));
   for (const Json& b : j.at("params")) p.params.push_back(param_from(b));
   for (const Json& b : j.at("buffers")) {
     p.buffers.push_back({b.at("name").get<std::string>(), enum_from<Segment>(b.at("segment"), 5),
-                         type_from(b.at("type")), b.at("bytes").get<int64_t>(),
-                         b.at("offset").get<int64_t>()});
+                         type_from(b.at("type")), integer<int64_t>(b.at("bytes")),
+                         integer<int64_t>(b.at("offset"))});
   }
   for (const Json& v : j.at("views")) {
-    p.views.push_back({v.at("buffer").get<uint32_t>(), v.at("offset").get<int64_t>(),
-                       type_from(v.at("type")), v.at("strides").get<std::vector<int64_t>>(),
-                       v.at("value").get<uint32_t>()});
+    p.views.push_back({integer<uint32_t>(v.at("buffer")), integer<int64_t>(v.at("offset")),
+                       type_from(v.at("type")), integers<int64_t>(v.at("strides")),
+                       integer<uint32_t>(v.at("value"))});
   }
   for (const Json& k : j.at("kernels")) p.kernels.push_back(kernel_from(k));
   for (const Json& b : j.at("bodies")) p.bodies.push_back(body_from(b));
   for (const Json& s : j.at("script")) {
     if (s.at("step").get<std::string>() != "launch") throw std::runtime_error("unknown step");
-    p.script.push_back({Step::Kind::launch, s.at("body").get<uint32_t>()});
+    p.script.push_back({Step::Kind::launch, integer<uint32_t>(s.at("body"))});
   }
   for (const Json& r : j.at("repeats")) {
-    p.repeats.push_back({r.at("prefix").get<std::string>(), r.at("count").get<int64_t>()});
+    p.repeats.push_back({r.at("prefix").get<std::string>(), integer<int64_t>(r.at("count"))});
   }
   return p;
 }
@@ -270,7 +298,7 @@ std::string to_json(const Program& p, bool with_source) {
     for (const Module& m : p.modules)
       j["modules"].push_back({{"arch", m.arch}, {"source", m.source}});
   }
-  return j.dump(2) + "\n";
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace braid

@@ -44,79 +44,66 @@
 namespace braid {
 namespace {
 
-template <auto F>
-void float1(const double* a, const double*, const double*, double* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i]);
-}
-template <auto F>
-void float2(const double* a, const double* b, const double*, double* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]);
-}
-template <auto F>
-void float3(const double* a, const double* b, const double* c, double* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i], c[i]);
-}
-template <auto F>
-void int1(const int64_t* a, const int64_t*, const int64_t*, int64_t* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i]);
-}
-template <auto F>
-void int2(const int64_t* a, const int64_t* b, const int64_t*, int64_t* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]);
-}
-template <auto F>
-void int3(const int64_t* a, const int64_t* b, const int64_t* c, int64_t* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i], c[i]);
-}
-template <auto F>
-void compare(const double* a, const double* b, int64_t* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]) ? 1 : 0;
-}
-
 // Signed overflow is undefined in C++, so int64 arithmetic goes through uint64.
-constexpr uint64_t u(int64_t x) { return static_cast<uint64_t>(x); }
-constexpr int64_t s(uint64_t x) { return static_cast<int64_t>(x); }
+uint64_t u(int64_t x) { return static_cast<uint64_t>(x); }
+int64_t s(uint64_t x) { return static_cast<int64_t>(x); }
 
+namespace fn {
+
+double neg(double x) { return -x; }
+double abs(double x) { return std::fabs(x); }
+double exp(double x) { return std::exp(x); }
+double log(double x) { return std::log(x); }
+double sqrt(double x) { return std::sqrt(x); }
+double rsqrt(double x) { return 1 / std::sqrt(x); }
+double reciprocal(double x) { return 1 / x; }
+double tanh(double x) { return std::tanh(x); }
 double sigmoid(double x) {
   if (x >= 0) return 1 / (1 + std::exp(-x));
   const double e = std::exp(x);
   return e / (1 + e);
 }
-
+double relu(double x) { return x < 0 ? 0 : x; }
 // erfc keeps the digits that 1 + erf loses for negative x.
 double gelu(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
-
 double gelu_tanh(double x) {
   const double k = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
   return 0.5 * x * (1 + std::tanh(k * (x + 0.044715 * x * x * x)));
 }
-
-double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
-double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-
+double silu(double x) { return x * sigmoid(x); }
+double erf(double x) { return std::erf(x); }
+double sin(double x) { return std::sin(x); }
+double cos(double x) { return std::cos(x); }
+double floor(double x) { return std::floor(x); }
+double ceil(double x) { return std::ceil(x); }
+double round(double x) { return std::nearbyint(x); }
+double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+double add(double a, double b) { return a + b; }
+double sub(double a, double b) { return a - b; }
+double mul(double a, double b) { return a * b; }
+double div(double a, double b) { return a / b; }
+double pow(double a, double b) { return std::pow(a, b); }
+double min(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+double max(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double mod(double a, double b) {
   const double r = std::fmod(a, b);
   if (r == 0) return std::copysign(0.0, b);
   return (r < 0) != (b < 0) ? r + b : r;
 }
+double select(double p, double a, double b) { return p != 0 ? a : b; }
+double clamp(double x, double lo, double hi) { return min(max(x, lo), hi); }
 
-int64_t div_int(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  return b == -1 ? s(-u(a)) : a / b;
-}
-
-int64_t mod_int(int64_t a, int64_t b) {
-  if (b == 0 || b == -1) return 0;
-  const int64_t r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
-int64_t pow_int(int64_t a, int64_t b) {
-  if (b < 0) {
-    if (a == 1) return 1;
-    if (a == -1) return (b & 1) != 0 ? -1 : 1;
-    return 0;
-  }
+int64_t neg(int64_t x) { return s(-u(x)); }
+int64_t abs(int64_t x) { return x < 0 ? neg(x) : x; }
+int64_t relu(int64_t x) { return x < 0 ? 0 : x; }
+int64_t sign(int64_t x) { return (x > 0 ? 1 : 0) - (x < 0 ? 1 : 0); }
+int64_t not_(int64_t x) { return ~x; }  // a b1 keeps the low bit when it is wrapped
+int64_t add(int64_t a, int64_t b) { return s(u(a) + u(b)); }
+int64_t sub(int64_t a, int64_t b) { return s(u(a) - u(b)); }
+int64_t mul(int64_t a, int64_t b) { return s(u(a) * u(b)); }
+int64_t div(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? neg(a) : a / b; }
+int64_t pow(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a != -1 ? 0 : (b & 1) != 0 ? -1 : 1;
   uint64_t result = 1, square = u(a);
   for (uint64_t e = u(b); e != 0; e >>= 1) {
     if ((e & 1) != 0) result *= square;
@@ -124,269 +111,169 @@ int64_t pow_int(int64_t a, int64_t b) {
   }
   return s(result);
 }
+int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t mod(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return 0;
+  const int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+int64_t and_(int64_t a, int64_t b) { return a & b; }
+int64_t or_(int64_t a, int64_t b) { return a | b; }
+int64_t xor_(int64_t a, int64_t b) { return a ^ b; }
+int64_t select(int64_t p, int64_t a, int64_t b) { return p != 0 ? a : b; }
+int64_t clamp(int64_t x, int64_t lo, int64_t hi) { return min(max(x, lo), hi); }
 
+template <class T>
+bool eq(T a, T b) {
+  return a == b;
+}
+template <class T>
+bool ne(T a, T b) {
+  return a != b;
+}
+template <class T>
+bool lt(T a, T b) {
+  return a < b;
+}
+template <class T>
+bool le(T a, T b) {
+  return a <= b;
+}
+template <class T>
+bool gt(T a, T b) {
+  return a > b;
+}
+template <class T>
+bool ge(T a, T b) {
+  return a >= b;
+}
+
+}  // namespace fn
+
+// Loops with the function as a template argument, so that it is inlined.
+template <double (*F)(double)>
+void float1(const double* a, const double*, const double*, double* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i]);
+}
+template <double (*F)(double, double)>
+void float2(const double* a, const double* b, const double*, double* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]);
+}
+template <double (*F)(double, double, double)>
+void float3(const double* a, const double* b, const double* c, double* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i], c[i]);
+}
+template <int64_t (*F)(int64_t)>
+void int1(const int64_t* a, const int64_t*, const int64_t*, int64_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i]);
+}
+template <int64_t (*F)(int64_t, int64_t)>
+void int2(const int64_t* a, const int64_t* b, const int64_t*, int64_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]);
+}
+template <int64_t (*F)(int64_t, int64_t, int64_t)>
+void int3(const int64_t* a, const int64_t* b, const int64_t* c, int64_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i], c[i]);
+}
+template <bool (*F)(double, double)>
+void compare_float(const double* a, const double* b, int64_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]) ? 1 : 0;
+}
+template <bool (*F)(int64_t, int64_t)>
+void compare_int(const int64_t* a, const int64_t* b, const int64_t*, int64_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]) ? 1 : 0;
+}
 
 constexpr uint8_t kNumbers = kFloats | kInts;
 constexpr uint8_t kBits = kInts | kBool;
 constexpr uint8_t kAll = kFloats | kInts | kBool;
-constexpr auto kSame = TypeRule::same;
-constexpr auto kCompare = TypeRule::compare;
+constexpr TypeRule kSame = TypeRule::same;
 
-constexpr ScalarInfo unary_float(Fn fn, std::string_view name, FloatLoop loop,
-                                 std::string_view cuda, int cost) {
-  return {fn, name, 1, kSame, kFloats, loop, nullptr, nullptr, cuda, {}, false, cost};
+struct Text {
+  std::string_view for_float, for_int = {};
+};
+
+constexpr ScalarInfo of_floats(Fn fn, std::string_view name, FloatLoop f, Text text, int cost) {
+  return {fn, name, 1, kSame, kFloats, f, nullptr, nullptr, text.for_float, {}, false, cost};
+}
+constexpr ScalarInfo of_numbers(Fn fn, std::string_view name, int arity, FloatLoop f, IntLoop i,
+                                Text text, int cost, bool combiner = false) {
+  return {fn, name,    arity,          kSame,        kNumbers, f,
+          i,  nullptr, text.for_float, text.for_int, combiner, cost};
+}
+constexpr ScalarInfo of_bits(Fn fn, std::string_view name, int arity, IntLoop i,
+                             std::string_view text, bool combiner) {
+  return {fn, name, arity, kSame, kBits, nullptr, i, nullptr, {}, text, combiner, 1};
+}
+constexpr ScalarInfo comparison(Fn fn, std::string_view name, uint8_t classes, IntLoop i,
+                                CompareLoop f, std::string_view text) {
+  return {fn, name, 2, TypeRule::compare, classes, nullptr, i, f, text, {}, false, 1};
 }
 
 constexpr ScalarInfo kTable[] = {
-    {Fn::neg, "neg", 1, kSame, kNumbers, float1<[](double x) { return -x; }>,
-     int1<[](int64_t x) { return s(-u(x)); }>, nullptr, "-$0", "braid_neg_int($0)", false, 1},
-    {Fn::abs, "abs", 1, kSame, kNumbers, float1<[](double x) { return std::fabs(x); }>,
-     int1<[](int64_t x) { return x < 0 ? s(-u(x)) : x; }>, nullptr, "braid_abs($0)",
-     "braid_abs_int($0)", false, 1},
-    unary_float(Fn::exp, "exp", float1<[](double x) { return std::exp(x); }>, "braid_exp($0)", 8),
-    unary_float(Fn::log, "log", float1<[](double x) { return std::log(x); }>, "braid_log($0)", 8),
-    unary_float(Fn::sqrt, "sqrt", float1<[](double x) { return std::sqrt(x); }>, "braid_sqrt($0)",
-                4),
-    unary_float(Fn::rsqrt, "rsqrt", float1<[](double x) { return 1 / std::sqrt(x); }>,
-                "braid_rsqrt($0)", 4),
-    unary_float(Fn::reciprocal, "reciprocal", float1<[](double x) { return 1 / x; }>, "1 / $0", 4),
-    unary_float(Fn::tanh, "tanh", float1<[](double x) { return std::tanh(x); }>, "braid_tanh($0)",
-                16),
-    unary_float(Fn::sigmoid, "sigmoid", float1<[](double x) { return sigmoid(x); }>,
-                "braid_sigmoid($0)", 12),
-    {Fn::relu,
-     "relu",
-     1,
-     kSame,
-     kNumbers,
-     float1<[](double x) { return x < 0 ? 0 : x; }>,
-     int1<[](int64_t x) { return x < 0 ? 0 : x; }>,
-     nullptr,
-     "braid_relu($0)",
-     {},
-     false,
-     1},
-    unary_float(Fn::gelu, "gelu", float1<[](double x) { return gelu(x); }>, "braid_gelu($0)", 20),
-    unary_float(Fn::gelu_tanh, "gelu_tanh", float1<[](double x) { return gelu_tanh(x); }>,
-                "braid_gelu_tanh($0)", 24),
-    unary_float(Fn::silu, "silu", float1<[](double x) { return x * sigmoid(x); }>, "braid_silu($0)",
-                13),
-    unary_float(Fn::erf, "erf", float1<[](double x) { return std::erf(x); }>, "braid_erf($0)", 16),
-    unary_float(Fn::sin, "sin", float1<[](double x) { return std::sin(x); }>, "braid_sin($0)", 16),
-    unary_float(Fn::cos, "cos", float1<[](double x) { return std::cos(x); }>, "braid_cos($0)", 16),
-    unary_float(Fn::floor, "floor", float1<[](double x) { return std::floor(x); }>,
-                "braid_floor($0)", 1),
-    unary_float(Fn::ceil, "ceil", float1<[](double x) { return std::ceil(x); }>, "braid_ceil($0)",
-                1),
-    unary_float(Fn::round, "round", float1<[](double x) { return std::nearbyint(x); }>,
-                "braid_round($0)", 1),
-    {Fn::sign,
-     "sign",
-     1,
-     kSame,
-     kNumbers,
-     float1<[](double x) { return 0 < x   ? 1
-                                  : x < 0 ? -1
-                                          : x; }>,
-     int1<[](int64_t x) { return int64_t{0 < x} - int64_t{x < 0}; }>,
-     nullptr,
-     "braid_sign($0)",
-     {},
-     false,
-     2},
-    {Fn::not_,
-     "not",
-     1,
-     kSame,
-     kBits,
-     nullptr,
-     int1<[](int64_t x) { return ~x; }>,
-     nullptr,
-     {},
-     "braid_not($0)",
-     false,
-     1},
+    of_numbers(Fn::neg, "neg", 1, float1<fn::neg>, int1<fn::neg>, {"-$0", "braid_neg_int($0)"}, 1),
+    of_numbers(Fn::abs, "abs", 1, float1<fn::abs>, int1<fn::abs>,
+               {"braid_abs($0)", "braid_abs_int($0)"}, 1),
+    of_floats(Fn::exp, "exp", float1<fn::exp>, {"braid_exp($0)"}, 8),
+    of_floats(Fn::log, "log", float1<fn::log>, {"braid_log($0)"}, 8),
+    of_floats(Fn::sqrt, "sqrt", float1<fn::sqrt>, {"braid_sqrt($0)"}, 4),
+    of_floats(Fn::rsqrt, "rsqrt", float1<fn::rsqrt>, {"braid_rsqrt($0)"}, 4),
+    of_floats(Fn::reciprocal, "reciprocal", float1<fn::reciprocal>, {"1 / $0"}, 4),
+    of_floats(Fn::tanh, "tanh", float1<fn::tanh>, {"braid_tanh($0)"}, 16),
+    of_floats(Fn::sigmoid, "sigmoid", float1<fn::sigmoid>, {"braid_sigmoid($0)"}, 12),
+    of_numbers(Fn::relu, "relu", 1, float1<fn::relu>, int1<fn::relu>, {"braid_relu($0)"}, 1),
+    of_floats(Fn::gelu, "gelu", float1<fn::gelu>, {"braid_gelu($0)"}, 20),
+    of_floats(Fn::gelu_tanh, "gelu_tanh", float1<fn::gelu_tanh>, {"braid_gelu_tanh($0)"}, 24),
+    of_floats(Fn::silu, "silu", float1<fn::silu>, {"braid_silu($0)"}, 13),
+    of_floats(Fn::erf, "erf", float1<fn::erf>, {"braid_erf($0)"}, 16),
+    of_floats(Fn::sin, "sin", float1<fn::sin>, {"braid_sin($0)"}, 16),
+    of_floats(Fn::cos, "cos", float1<fn::cos>, {"braid_cos($0)"}, 16),
+    of_floats(Fn::floor, "floor", float1<fn::floor>, {"braid_floor($0)"}, 1),
+    of_floats(Fn::ceil, "ceil", float1<fn::ceil>, {"braid_ceil($0)"}, 1),
+    of_floats(Fn::round, "round", float1<fn::round>, {"braid_round($0)"}, 1),
+    of_numbers(Fn::sign, "sign", 1, float1<fn::sign>, int1<fn::sign>, {"braid_sign($0)"}, 2),
+    of_bits(Fn::not_, "not", 1, int1<fn::not_>, "braid_not($0)", false),
     {Fn::cast, "cast", 1, TypeRule::cast, kAll, nullptr, nullptr, nullptr, {}, {}, false, 1},
 
-    {Fn::add, "add", 2, kSame, kNumbers, float2<[](double a, double b) { return a + b; }>,
-     int2<[](int64_t a, int64_t b) { return s(u(a) + u(b)); }>, nullptr, "$0 + $1",
-     "braid_add_int($0, $1)", true, 1},
-    {Fn::sub, "sub", 2, kSame, kNumbers, float2<[](double a, double b) { return a - b; }>,
-     int2<[](int64_t a, int64_t b) { return s(u(a) - u(b)); }>, nullptr, "$0 - $1",
-     "braid_sub_int($0, $1)", false, 1},
-    {Fn::mul, "mul", 2, kSame, kNumbers, float2<[](double a, double b) { return a * b; }>,
-     int2<[](int64_t a, int64_t b) { return s(u(a) * u(b)); }>, nullptr, "$0 * $1",
-     "braid_mul_int($0, $1)", true, 1},
-    {Fn::div, "div", 2, kSame, kNumbers, float2<[](double a, double b) { return a / b; }>,
-     int2<[](int64_t a, int64_t b) { return div_int(a, b); }>, nullptr, "$0 / $1",
-     "braid_div_int($0, $1)", false, 4},
-    {Fn::pow, "pow", 2, kSame, kNumbers, float2<[](double a, double b) { return std::pow(a, b); }>,
-     int2<[](int64_t a, int64_t b) { return pow_int(a, b); }>, nullptr, "braid_pow($0, $1)",
-     "braid_pow_int($0, $1)", false, 20},
-    {Fn::min,
-     "min",
-     2,
-     kSame,
-     kNumbers,
-     float2<[](double a, double b) { return min_nan(a, b); }>,
-     int2<[](int64_t a, int64_t b) { return a < b ? a : b; }>,
-     nullptr,
-     "braid_min($0, $1)",
-     {},
-     true,
-     1},
-    {Fn::max,
-     "max",
-     2,
-     kSame,
-     kNumbers,
-     float2<[](double a, double b) { return max_nan(a, b); }>,
-     int2<[](int64_t a, int64_t b) { return b < a ? a : b; }>,
-     nullptr,
-     "braid_max($0, $1)",
-     {},
-     true,
-     1},
-    {Fn::mod, "mod", 2, kSame, kNumbers, float2<[](double a, double b) { return mod(a, b); }>,
-     int2<[](int64_t a, int64_t b) { return mod_int(a, b); }>, nullptr, "braid_mod($0, $1)",
-     "braid_mod_int($0, $1)", false, 10},
-
-    {Fn::eq,
-     "eq",
-     2,
-     kCompare,
-     kAll,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return int64_t{a == b}; }>,
-     compare<[](double a, double b) { return a == b; }>,
-     "$0 == $1",
-     {},
-     false,
-     1},
-    {Fn::ne,
-     "ne",
-     2,
-     kCompare,
-     kAll,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return int64_t{a != b}; }>,
-     compare<[](double a, double b) { return a != b; }>,
-     "$0 != $1",
-     {},
-     false,
-     1},
-    {Fn::lt,
-     "lt",
-     2,
-     kCompare,
-     kNumbers,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return int64_t{a < b}; }>,
-     compare<[](double a, double b) { return a < b; }>,
-     "$0 < $1",
-     {},
-     false,
-     1},
-    {Fn::le,
-     "le",
-     2,
-     kCompare,
-     kNumbers,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return int64_t{a <= b}; }>,
-     compare<[](double a, double b) { return a <= b; }>,
-     "$0 <= $1",
-     {},
-     false,
-     1},
-    {Fn::gt,
-     "gt",
-     2,
-     kCompare,
-     kNumbers,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return int64_t{b < a}; }>,
-     compare<[](double a, double b) { return b < a; }>,
-     "$0 > $1",
-     {},
-     false,
-     1},
-    {Fn::ge,
-     "ge",
-     2,
-     kCompare,
-     kNumbers,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return int64_t{b <= a}; }>,
-     compare<[](double a, double b) { return b <= a; }>,
-     "$0 >= $1",
-     {},
-     false,
-     1},
-    {Fn::and_,
-     "and",
-     2,
-     kSame,
-     kBits,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return a & b; }>,
-     nullptr,
-     {},
-     "$0 & $1",
-     true,
-     1},
-    {Fn::or_,
-     "or",
-     2,
-     kSame,
-     kBits,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return a | b; }>,
-     nullptr,
-     {},
-     "$0 | $1",
-     true,
-     1},
-    {Fn::xor_,
-     "xor",
-     2,
-     kSame,
-     kBits,
-     nullptr,
-     int2<[](int64_t a, int64_t b) { return a ^ b; }>,
-     nullptr,
-     {},
-     "$0 ^ $1",
-     true,
-     1},
+    of_numbers(Fn::add, "add", 2, float2<fn::add>, int2<fn::add>,
+               {"$0 + $1", "braid_add_int($0, $1)"}, 1, true),
+    of_numbers(Fn::sub, "sub", 2, float2<fn::sub>, int2<fn::sub>,
+               {"$0 - $1", "braid_sub_int($0, $1)"}, 1),
+    of_numbers(Fn::mul, "mul", 2, float2<fn::mul>, int2<fn::mul>,
+               {"$0 * $1", "braid_mul_int($0, $1)"}, 1, true),
+    of_numbers(Fn::div, "div", 2, float2<fn::div>, int2<fn::div>,
+               {"$0 / $1", "braid_div_int($0, $1)"}, 4),
+    of_numbers(Fn::pow, "pow", 2, float2<fn::pow>, int2<fn::pow>,
+               {"braid_pow($0, $1)", "braid_pow_int($0, $1)"}, 20),
+    of_numbers(Fn::min, "min", 2, float2<fn::min>, int2<fn::min>, {"braid_min($0, $1)"}, 1, true),
+    of_numbers(Fn::max, "max", 2, float2<fn::max>, int2<fn::max>, {"braid_max($0, $1)"}, 1, true),
+    of_numbers(Fn::mod, "mod", 2, float2<fn::mod>, int2<fn::mod>,
+               {"braid_mod($0, $1)", "braid_mod_int($0, $1)"}, 10),
+    comparison(Fn::eq, "eq", kAll, compare_int<fn::eq>, compare_float<fn::eq>, "$0 == $1"),
+    comparison(Fn::ne, "ne", kAll, compare_int<fn::ne>, compare_float<fn::ne>, "$0 != $1"),
+    comparison(Fn::lt, "lt", kNumbers, compare_int<fn::lt>, compare_float<fn::lt>, "$0 < $1"),
+    comparison(Fn::le, "le", kNumbers, compare_int<fn::le>, compare_float<fn::le>, "$0 <= $1"),
+    comparison(Fn::gt, "gt", kNumbers, compare_int<fn::gt>, compare_float<fn::gt>, "$0 > $1"),
+    comparison(Fn::ge, "ge", kNumbers, compare_int<fn::ge>, compare_float<fn::ge>, "$0 >= $1"),
+    of_bits(Fn::and_, "and", 2, int2<fn::and_>, "$0 & $1", true),
+    of_bits(Fn::or_, "or", 2, int2<fn::or_>, "$0 | $1", true),
+    of_bits(Fn::xor_, "xor", 2, int2<fn::xor_>, "$0 ^ $1", true),
 
     {Fn::select,
      "select",
      3,
      TypeRule::select,
      kAll,
-     float3<[](double p, double a, double b) { return p != 0 ? a : b; }>,
-     int3<[](int64_t p, int64_t a, int64_t b) { return p != 0 ? a : b; }>,
+     float3<fn::select>,
+     int3<fn::select>,
      nullptr,
      "$0 ? $1 : $2",
      {},
      false,
      1},
-    {Fn::clamp,
-     "clamp",
-     3,
-     kSame,
-     kNumbers,
-     float3<[](double x, double lo, double hi) { return min_nan(max_nan(x, lo), hi); }>,
-     int3<[](int64_t x, int64_t lo, int64_t hi) {
-       const int64_t raised = lo < x ? x : lo;
-       return raised < hi ? raised : hi;
-     }>,
-     nullptr,
-     "braid_min(braid_max($0, $1), $2)",
-     {},
-     false,
-     2},
+    of_numbers(Fn::clamp, "clamp", 3, float3<fn::clamp>, int3<fn::clamp>,
+               {"braid_min(braid_max($0, $1), $2)"}, 2),
 };
 
 constexpr int kNumFn = 66;  // one past the largest number in Fn

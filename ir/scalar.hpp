@@ -73,7 +73,7 @@ enum class TypeRule : uint8_t {
 /// Applies the function to n elements; unused operands are null. Floats are double (the reference
 /// is wider than every dtype but f64), integers and b1 int64; compare writes int64 0/1.
 /// The int loops do not wrap: the interpreter truncates results to the op's dtype.
-/// Loops for select take the predicate as int64 in `p`.
+/// Loops for select take the predicate, 0 or 1, as `a`. `cast` has no loops and no text.
 using FloatLoop = void (*)(const double* a, const double* b, const double* c, double* out,
                            int64_t n);
 using IntLoop = void (*)(const int64_t* a, const int64_t* b, const int64_t* c, int64_t* out,

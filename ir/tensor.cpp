@@ -1,5 +1,6 @@
 #include "ir/tensor.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,6 +20,24 @@ T load(const HostTensor& t, int64_t i) {
 template <class T>
 void store(HostTensor& t, int64_t i, T x) {
   std::memcpy(t.bytes.data() + i * static_cast<int64_t>(sizeof x), &x, sizeof x);
+}
+
+/// Toward zero, saturating; NaN gives 0.
+int64_t truncate(double x) {
+  if (std::isnan(x)) return 0;
+  if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  if (x < -0x1p63) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(x);
+}
+
+/// As double, but inexact ones are rounded to odd, so that a later rounding to at most 42 bits
+/// gives what one rounding of x would.
+double to_double(int64_t x) {
+  const uint64_t magnitude = x < 0 ? -static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+  if (magnitude >> 53 == 0) return static_cast<double>(x);
+  constexpr uint64_t kLow = 0x7ff;
+  const uint64_t odd = (magnitude & ~kLow) | ((magnitude & kLow) != 0 ? kLow + 1 : 0);
+  return x < 0 ? -static_cast<double>(odd) : static_cast<double>(odd);
 }
 
 uint64_t splitmix64(uint64_t x) {
@@ -50,20 +69,15 @@ double normal(uint64_t& state) {
   return sum;
 }
 
-/// Adds up ||a-b||^2 and ||b||^2. Equal infinities and two NaNs count as equal.
+/// Adds up ||a-b||^2 and ||b||^2, in units of `scale`, so that no square leaves the range of
+/// double. Equal infinities and two NaNs count as equal.
 struct Norms {
-  double difference = 0, reference = 0;
+  double scale, difference = 0, reference = 0;
   void add(double a, double b) {
-    if ((std::isnan(a) && std::isnan(b)) || a == b) {
-      if (std::isfinite(b)) reference += b * b;
-      return;
-    }
-    if (!std::isfinite(a) || !std::isfinite(b)) {
-      difference = std::numeric_limits<double>::infinity();
-      return;
-    }
-    difference += (a - b) * (a - b);
-    reference += b * b;
+    if (std::isfinite(b)) reference += (b / scale) * (b / scale);
+    if ((std::isnan(a) && std::isnan(b)) || a == b) return;
+    const double d = a / scale - b / scale;
+    difference += std::isfinite(d) ? d * d : std::numeric_limits<double>::infinity();
   }
   double error() const {
     if (difference == 0) return 0;
@@ -105,7 +119,7 @@ int64_t HostTensor::int_at(int64_t i) const {
     case DType::b1:
       return load<uint8_t>(*this, i) != 0;
     default:
-      return static_cast<int64_t>(at(i));
+      return truncate(at(i));
   }
 }
 
@@ -122,7 +136,7 @@ void HostTensor::set(int64_t i, double x) {
     case DType::b1:
       return set_int(i, x != 0);
     default:
-      return set_int(i, static_cast<int64_t>(x));
+      return set_int(i, truncate(x));
   }
 }
 
@@ -138,8 +152,10 @@ void HostTensor::set_int(int64_t i, int64_t x) {
       return store(*this, i, static_cast<uint8_t>(x));
     case DType::b1:
       return store(*this, i, static_cast<uint8_t>(x != 0));
+    case DType::f64:
+      return store(*this, i, static_cast<double>(x));
     default:
-      return set(i, static_cast<double>(x));
+      return set(i, to_double(x));
   }
 }
 
@@ -202,15 +218,19 @@ double relative_error(const HostTensor& a, const WideTensor& reference) {
   ensure(a.type == reference.type, "only tensors of one type are compared");
   const int64_t n = a.numel();
   if (is_float(a.type.dtype)) {
-    Norms norms;
+    std::vector<double> want = reference.f;
+    double scale = std::numeric_limits<double>::min();
     HostTensor one(TensorType{a.type.dtype, {}});
-    for (int64_t i = 0; i < n; ++i) {
-      double want = reference.f[static_cast<size_t>(i)];
+    for (size_t i = 0; i < want.size(); ++i) {
       // Beyond the dtype's range infinity is the right answer.
-      one.set(0, want);
-      if (std::isinf(one.at(0))) want = one.at(0);
-      norms.add(a.at(i), want);
+      one.set(0, want[i]);
+      if (std::isinf(one.at(0))) want[i] = one.at(0);
+      for (double x : {a.at(static_cast<int64_t>(i)), want[i]}) {
+        if (std::isfinite(x)) scale = std::max(scale, std::fabs(x));
+      }
     }
+    Norms norms{scale};
+    for (int64_t i = 0; i < n; ++i) norms.add(a.at(i), want[static_cast<size_t>(i)]);
     return norms.error();
   }
   int64_t wrong = 0;

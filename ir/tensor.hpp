@@ -19,10 +19,12 @@ struct HostTensor {
   HostTensor() = default;
   explicit HostTensor(TensorType t);  // zero-filled
   int64_t numel() const { return type.shape.numel(); }
-  /// Element i as double / int64 (any dtype; i64 loses bits as double).
+  /// Element i as double / int64 (any dtype; i64 loses bits as double; floats truncate toward
+  /// zero, saturate, and NaN gives 0).
   double at(int64_t i) const;
   int64_t int_at(int64_t i) const;
-  /// Converts with the dtype's rounding; integers truncate as in two's complement.
+  /// Converts with the dtype's rounding, once. Into an integer dtype a double truncates to int64
+  /// (as above), and int64 keeps its low bits as in two's complement; into b1, nonzero is 1.
   void set(int64_t i, double x);
   void set_int(int64_t i, int64_t x);
   static HostTensor from(TensorType t, std::span<const double> values);

@@ -3,13 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <tuple>
+
+#include "passes/options.hpp"
 
 namespace braid {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
+/// No target gives a block more shared memory (sm_90), and none has blocks of other shapes.
+constexpr uint32_t kMostSharedBytes = 227 * 1024;
+constexpr std::array<uint32_t, 3> kMostThreads{1024, 1024, 64};
+constexpr std::array<uint32_t, 3> kMostBlocks{INT32_MAX, 65535, 65535};
 
 /// Address spaces that cannot overlap: the arena, the constants, and every other buffer.
 int64_t space_of(const Program& p, uint32_t buffer) {
@@ -59,6 +67,7 @@ class Checker {
   }
 
   void buffers() {
+    if (p_.arena_bytes < 0) bad("the arena has {} bytes", p_.arena_bytes);
     for (uint32_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
       if (!b.type.shape.is_static() || b.bytes != b.type.bytes()) {
@@ -138,6 +147,12 @@ class Checker {
   void kernels() {
     for (uint32_t i = 0; i < p_.kernels.size(); ++i) {
       const Kernel& k = p_.kernels[i];
+      const auto& values = k.body.values();
+      if (!std::all_of(values.begin(), values.end(),
+                       [](const ir::Value& v) { return v.type.shape.is_static(); })) {
+        bad("the body of kernel {} has symbolic shapes", k.symbol);
+        continue;
+      }
       const std::vector<ArgSlot> slots = slots_of(k.body);
       if (slots.size() != k.args.size()) {
         bad("kernel {} has {} arguments, but its body needs {}", k.symbol, k.args.size(),
@@ -145,23 +160,30 @@ class Checker {
         continue;
       }
       for (size_t s = 0; s < slots.size(); ++s) {
-        if (slots[s].role != k.args[s].role || slots[s].type != k.args[s].type) {
-          bad("argument {} of kernel {} is {} {}, but its body needs {} {}", s, k.symbol,
-              name_of(k.args[s].role), to_string(k.args[s].type), name_of(slots[s].role),
-              to_string(slots[s].type));
+        const ArgSlot &is = k.args[s], &needed = slots[s];
+        if (is.role != needed.role || is.type != needed.type || is.name != needed.name) {
+          bad("argument {} of kernel {} is {} '{}' {}, but its body needs {} '{}' {}", s, k.symbol,
+              name_of(is.role), is.name, to_string(is.type), name_of(needed.role), needed.name,
+              to_string(needed.type));
         }
       }
       if (!p_.modules.empty() && k.module >= p_.modules.size()) {
         bad("kernel {} is in module {}, which does not exist", k.symbol, k.module);
       }
-      const auto& g = k.launch.grid;
-      const auto& b = k.launch.block;
-      const uint64_t threads = uint64_t{b[0]} * b[1] * b[2];
-      if (g[0] == 0 || g[1] == 0 || g[2] == 0 || threads == 0 || g[0] > INT32_MAX || g[1] > 65535 ||
-          g[2] > 65535 || threads > static_cast<uint64_t>(p_.target.max_threads_per_block)) {
-        bad("kernel {} cannot be launched: grid ({}, {}, {}), block ({}, {}, {})", k.symbol, g[0],
-            g[1], g[2], b[0], b[1], b[2]);
-      }
+      launch_shape(k);
+    }
+  }
+
+  void launch_shape(const Kernel& k) {
+    const auto &g = k.launch.grid, &b = k.launch.block;
+    bool legal = k.launch.shared_bytes <= kMostSharedBytes;
+    for (size_t i = 0; i < 3; ++i) {
+      legal = legal && g[i] > 0 && g[i] <= kMostBlocks[i] && b[i] > 0 && b[i] <= kMostThreads[i];
+    }
+    const int64_t most = std::min<int64_t>(p_.target.max_threads_per_block, kMostThreads[0]);
+    if (!legal || int64_t{b[0]} * b[1] * b[2] > most) {
+      bad("kernel {} cannot be launched: grid ({}, {}, {}), block ({}, {}, {}), {} bytes shared",
+          k.symbol, g[0], g[1], g[2], b[0], b[1], b[2], k.launch.shared_bytes);
     }
   }
 
@@ -178,6 +200,9 @@ class Checker {
 
   void body_shape(size_t index) {
     const Body& body = p_.bodies[index];
+    if (body.lanes > static_cast<uint32_t>(kMaxStreams)) {
+      bad("graph {} has {} lanes, more than {}", index, body.lanes, kMaxStreams);
+    }
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> places;
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
       const Node& node = body.nodes[n];
@@ -208,7 +233,13 @@ class Checker {
             places[{node.lane, node.position}]);
       }
     }
+    const Edge* last = nullptr;
     for (const Edge& e : body.edges) {
+      if (last && std::pair(last->to, last->from) >= std::pair(e.to, e.from)) {
+        bad("the edge {} -> {} stands after {} -> {}: edges are sorted and each is there once",
+            e.from, e.to, last->from, last->to);
+      }
+      last = &e;
       if (e.from >= body.nodes.size() || e.to >= body.nodes.size()) {
         bad("the edge {} -> {} has no such nodes", e.from, e.to);
       } else if (e.from >= e.to) {
@@ -329,6 +360,10 @@ class Checker {
       expect(b.buffer, b.value, fmt::format("output '{}'", b.name));
     for (const ParamBinding& b : p_.params) {
       expect(b.buffer, b.last_value, fmt::format("param '{}'", b.name));
+      if (b.written != written_.contains(b.buffer)) {
+        bad("param '{}' is said {}to be written, but it is{}", b.name, b.written ? "" : "not ",
+            b.written ? " not" : "");
+      }
     }
   }
 
@@ -362,11 +397,14 @@ class Checker {
           bad("argument {} of {} is a view of value {}, but the node needs value {}", s,
               node_name(body, n), p_.views[node.args[s]].value, node.values[s]);
         }
-        if (role != Role::in &&
-            p_.buffers[p_.views[node.args[s]].buffer].segment == Segment::input) {
-          bad("{} writes the input '{}'", node_name(body, n),
-              p_.buffers[p_.views[node.args[s]].buffer].name);
+        if (role == Role::in) continue;
+        const uint32_t written = p_.views[node.args[s]].buffer;
+        const Segment segment = p_.buffers[written].segment;
+        if (segment == Segment::input || segment == Segment::constant) {
+          bad("{} writes the {} '{}'", node_name(body, n), name_of(segment),
+              p_.buffers[written].name);
         }
+        written_.insert(written);
       }
       within(body, n, slots);
       for (const Access& a : reads) access(body, n, a, ordered);
@@ -437,6 +475,7 @@ class Checker {
   const Program& p_;
   std::vector<std::string> bad_;
   std::map<int64_t, Space> spaces_;
+  std::set<uint32_t> written_;  // buffers
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/text.hpp"
 #include "passes/cost.hpp"
@@ -58,7 +59,7 @@ class Chooser {
     p_.name = g_.name;
     p_.target = options_.target;
     p_.options = to_string(options_);
-    p_.dims = options_.dims;
+    p_.dims = c_.dims;
     p_.repeats = g_.repeats;
     p_.source_ops = c_.source_ops;
     p_.graphs = c_.levels.graphs;
@@ -190,14 +191,21 @@ class Chooser {
     if (!added) return it->second;
     Kernel k;
     k.family = std::string(name_of(group.family));
-    k.symbol = k.family + describe(group);
-    k.symbol += fmt::format("_{:08x}", static_cast<uint32_t>(XXH3_64bits(key.data(), key.size())));
+    k.symbol = symbol_of(group, XXH3_64bits(key.data(), key.size()));
     k.args = slots_of(body);
     for (const ir::Op& op : body.ops()) k.flops += ir::info(op.kind).flops(body, op);
-    for (const ArgSlot& a : k.args) k.bytes_moved += a.type.bytes();
+    k.bytes_moved = bytes_moved(body);
     k.body = std::move(body);
     p_.kernels.push_back(std::move(k));
     return it->second;
+  }
+
+  /// Bodies are told apart by their whole text, of which a symbol carries 32 bits of hash.
+  std::string symbol_of(const Group& group, uint64_t hash) {
+    const std::string stem = std::string(name_of(group.family)) + describe(group);
+    std::string symbol = fmt::format("{}_{:08x}", stem, static_cast<uint32_t>(hash));
+    while (!symbols_.insert(symbol).second) symbol = fmt::format("{}_{:016x}", stem, hash++);
+    return symbol;
   }
 
   /// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
@@ -245,7 +253,8 @@ class Chooser {
   std::vector<uint32_t> buffer_of_;  // by value
   std::unordered_map<uint32_t, uint32_t> views_;
   std::unordered_map<uint32_t, uint32_t> first_version_, newest_;
-  std::unordered_map<std::string, uint32_t> kernels_;
+  std::unordered_map<std::string, uint32_t> kernels_;  // by family and body
+  std::unordered_set<std::string> symbols_;
 };
 
 }  // namespace

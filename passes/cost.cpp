@@ -1,8 +1,44 @@
 #include "passes/cost.hpp"
 
 #include <algorithm>
+#include <variant>
 
 namespace braid {
+namespace {
+
+using ir::OpKind;
+
+/// Bytes of `v` that `user` touches.
+int64_t touched(const ir::Graph& g, ir::ValueId v, const ir::Op& user) {
+  const auto* view = std::get_if<ir::ViewAttr>(&user.attrs);
+  if (user.kind == OpKind::update) return g.type(user.operands[1]).bytes();
+  const bool part = (user.kind == OpKind::gather && user.operands[1] != v) ||
+                    (view && view->kind == ir::ViewKind::slice);
+  return part ? g.type(user.result).bytes() : g.type(v).bytes();
+}
+
+}  // namespace
+
+int64_t bytes_moved(const ir::Graph& body) {
+  const std::vector<std::vector<ir::OpId>> users = body.users();
+  int64_t bytes = 0;
+  for (const ir::Op& op : body.ops()) {
+    if (op.kind != OpKind::input && op.kind != OpKind::param) continue;
+    int64_t part = 0;
+    for (ir::ValueId v = op.result; v.valid();) {  // the versions of a param are one memory
+      ir::ValueId next{};
+      for (ir::OpId id : users[v.index]) {
+        const ir::Op& user = body.op(id);
+        part += touched(body, v, user);
+        if (body.value(user.result).state) next = user.result;
+      }
+      v = next;
+    }
+    bytes += std::min(part, body.type(op.result).bytes());
+  }
+  for (const ir::Output& o : body.outputs) bytes += body.type(o.value).bytes();
+  return bytes;
+}
 
 double estimate_us(const Kernel& k, const Target& t) {
   // Measured on an H200: a small real kernel adds 0.6 us to a chain of empty ones; 4.3 TB/s copied,

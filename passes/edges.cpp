@@ -1,5 +1,6 @@
+// Edges: every conflict over bytes ordered, every lane a chain, by the fewest edges.
+// needs: lanes and memory. breaks: nothing.
 #include <algorithm>
-#include <tuple>
 
 #include "passes/order.hpp"
 #include "passes/plan.hpp"

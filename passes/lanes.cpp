@@ -1,3 +1,5 @@
+// Lanes: the stream of every node, and its place there.
+// needs: chosen kernels. breaks: memory and edges, which follow the lanes.
 #include <fmt/format.h>
 
 #include "passes/plan.hpp"
@@ -7,7 +9,7 @@ namespace braid {
 void assign_lanes(Program& p, const Options& o) {
   if (o.streams < 1 || o.streams > kMaxStreams) {
     throw Error(Diagnostic{
-        .code = "E0702",
+        .code = "E0704",
         .message = fmt::format("streams must be 1 to {}, not {}", kMaxStreams, o.streams)});
   }
   for (Body& body : p.bodies) {

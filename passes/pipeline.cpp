@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,11 @@ std::string program_text(const Compilation& c) { return to_text(c.program); }
 void run_bind(Compilation& c, const Options& o) {
   c.source_ops = static_cast<uint32_t>(c.graph.ops().size());
   c.graph.bind_dims(o.dims);
+  for (const DimTable::Symbol& s : c.graph.dims.symbols()) {
+    const auto given = std::find_if(o.dims.rbegin(), o.dims.rend(),
+                                    [&](const auto& d) { return d.first == s.name; });
+    c.dims.emplace_back(s.name, given == o.dims.rend() ? *s.default_value : given->second);
+  }
 }
 
 void run_simplify(Compilation& c, const Options& o) {
@@ -118,6 +124,9 @@ std::span<const Pass> passes() { return kPasses; }
 
 Compilation run_passes(ir::Graph graph, const Options& options, std::string_view stop_after,
                        PassTimes* times) {
+  ensure(stop_after.empty() || std::any_of(std::begin(kPasses), std::end(kPasses),
+                                           [&](const Pass& p) { return p.name == stop_after; }),
+         "run_passes: no pass of that name");
   Compilation c;
   c.graph = std::move(graph);
   Dump dump(options.dump_dir);
@@ -133,7 +142,6 @@ Compilation run_passes(ir::Graph graph, const Options& options, std::string_view
     if (dump.on()) dump.stage(pass.name, pass.extension, pass.print(c));
     if (pass.name == stop_after) return c;
   }
-  ensure(stop_after.empty(), "run_passes: no pass of that name");
   if (dump.on()) {
     dump.write("program.txt", to_text(c.program));
     dump.write("program.json", to_json(c.program));

@@ -194,7 +194,7 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
     }
     ++done;
     if (progress && !progress(done, static_cast<int64_t>(work.size()))) {
-      throw Error(Diagnostic{.code = "E0702", .message = "compilation was cancelled"});
+      throw Error(Diagnostic{.code = "E0703", .message = "compilation was cancelled"});
     }
   };
   const auto worker = [&] {

@@ -58,7 +58,8 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
     print_out(j.dump(2) + "\n");
     return kOk;
   }
-  std::string out = fmt::format("{} on {}: {} kernels, medians in us\n", p.name, device.name(), kernels);
+  std::string out =
+      fmt::format("{} on {}: {} kernels, medians in us\n", p.name, device.name(), kernels);
   out += fmt::format("{:<8} {:>10} {:>14} {:>12}\n", "", "step", "launch+sync", "CPU launch");
   const auto row = [&](std::string_view name, const runtime::Timing& t) {
     out += fmt::format("{:<8} {:>10.2f} {:>14.2f} {:>12.2f}\n", name, t.step_us, t.latency_us,

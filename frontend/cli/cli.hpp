@@ -39,8 +39,8 @@ struct GlobalArgs {
 /// Where a plan comes from and what shapes it.
 struct PlanArgs {
   std::string file;
-  std::string target;  // empty: the model's [compile], else the default
-  int streams = 0;     // 0: likewise
+  std::string target;             // empty: the model's [compile], else the default
+  int streams = 0;                // 0: likewise
   std::vector<std::string> dims;  // "B=16"
   bool no_fuse = false, no_reuse = false, no_reduce = false, no_simplify = false;
   bool verify = false;
@@ -110,14 +110,16 @@ void require_names(const std::vector<NamedFile>& files, const std::vector<std::s
 /// (f4 to bf16); another shape is an Error.
 HostTensor load_tensor(const std::string& file, const TensorType& type, std::string_view name);
 /// The tensors of a program's inputs: from files where given, else random by seed and name.
-std::map<std::string, HostTensor> make_inputs(const Program& p,
-                                              const std::vector<NamedFile>& files, uint64_t seed);
+std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vector<NamedFile>& files,
+                                              uint64_t seed);
 
 std::string read_file(const std::string& path);
-/// Writes under another name in the same folder and renames. Throws Error E0701.
+/// Writes under another name in the same folder and renames; a device or pipe is written as it is.
+/// Throws Error E0701.
 void write_file(const std::string& path, const void* data, size_t bytes);
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
-void note(const GlobalArgs& g, std::string_view line);  // to stderr, unless quiet
+void say(std::string_view text);        // to stderr; that it is closed or full is no failure
+void note(const GlobalArgs& g, std::string_view line);  // by say(), unless quiet
 bool stderr_colour(const GlobalArgs& g);
 
 }  // namespace braid::cli

@@ -5,9 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <filesystem>
+#include <memory>
 
 #include "frontend/cli/cli.hpp"
 #include "frontend/npy.hpp"
@@ -33,30 +32,39 @@ bool ends_with(std::string_view s, std::string_view end) {
 }  // namespace
 
 std::string read_file(const std::string& path) {
-  if (path == "-") {
-    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  // Not by a stream: its iterators throw something else for a folder.
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      path == "-" ? stdin : std::fopen(path.c_str(), "rb"), std::fclose);
+  std::string text;
+  char part[1 << 16];
+  for (size_t n = 1; file && n > 0;) {
+    n = std::fread(part, 1, sizeof part, file.get());
+    text.append(part, n);
   }
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.is_open() || in.bad()) {
-    fail("E0701", fmt::format("cannot read {}: {}", path, std::strerror(errno ? errno : EISDIR)));
+  if (!file || std::ferror(file.get())) {
+    fail("E0701", fmt::format("cannot read {}: {}", path == "-" ? "standard input" : path,
+                              std::strerror(errno)));
   }
   return text;
 }
 
 void write_file(const std::string& path, const void* data, size_t bytes) {
-  const std::string temp = fmt::format("{}.{}.tmp", path, ::getpid());
+  // Renaming would put a file in the place of a device or a pipe.
+  std::error_code ec;
+  const std::filesystem::file_status target = std::filesystem::status(path, ec);
+  const bool in_place =
+      std::filesystem::exists(target) && !std::filesystem::is_regular_file(target);
+  const std::string temp = in_place ? path : fmt::format("{}.{}.tmp", path, ::getpid());
   std::FILE* f = std::fopen(temp.c_str(), "wb");
   bool good = f != nullptr;
   if (good) {
     good = std::fwrite(data, 1, bytes, f) == bytes;
     good = std::fclose(f) == 0 && good;
-    good = good && std::rename(temp.c_str(), path.c_str()) == 0;
+    good = good && (in_place || std::rename(temp.c_str(), path.c_str()) == 0);
   }
   if (!good) {
     const int why = errno;
-    std::remove(temp.c_str());
+    if (!in_place) std::remove(temp.c_str());
     fail("E0701", fmt::format("cannot write {}: {}", path, std::strerror(why)));
   }
 }
@@ -67,8 +75,18 @@ void print_out(std::string_view text) {
   }
 }
 
+void say(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
 void note(const GlobalArgs& g, std::string_view line) {
-  if (!g.quiet) fmt::print(stderr, "{}\n", line);
+  if (g.quiet) return;
+  if (g.json_diagnostics) {
+    Diagnostic d;
+    d.severity = Severity::note;
+    d.message = line;
+    say(render_json({d}));
+  } else {
+    say(fmt::format("{}\n", line));
+  }
 }
 
 bool stderr_colour(const GlobalArgs& g) {
@@ -88,10 +106,11 @@ Options options_of(const PlanArgs& a) {
   if (!a.target.empty()) {
     const auto target = target_from_name(a.target);
     if (!target) {
-      throw UsageError(fmt::format(
-          "unknown target '{}': known are sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120 "
-          "and sm_121",
-          a.target));
+      throw UsageError(
+          fmt::format("unknown target '{}': known are sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, "
+                      "sm_103, sm_120 "
+                      "and sm_121",
+                      a.target));
     }
     o.target = *target;
   }
@@ -100,7 +119,8 @@ Options options_of(const PlanArgs& a) {
     const size_t eq = d.find('=');
     char* end = nullptr;
     errno = 0;
-    const long long value = eq == std::string::npos ? 0 : std::strtoll(d.c_str() + eq + 1, &end, 10);
+    const long long value =
+        eq == std::string::npos ? 0 : std::strtoll(d.c_str() + eq + 1, &end, 10);
     if (eq == 0 || eq == std::string::npos || eq + 1 == d.size() || *end || errno || value < 0) {
       throw UsageError(fmt::format("--dim takes NAME=NUMBER, not '{}'", d));
     }
@@ -118,13 +138,13 @@ Options options_of(const PlanArgs& a) {
 bool is_program_file(const std::string& file) { return ends_with(file, ".braid"); }
 
 ir::Graph load_graph(const PlanArgs& a, Options& options) {
+  if (a.file != "-" && !ends_with(a.file, ".bir") && !ends_with(a.file, ".toml")) {
+    throw UsageError(fmt::format("{}: a model is a .toml, .bir or .braid file", a.file));
+  }
   const std::string text = read_file(a.file);
   const std::string name = a.file == "-" ? "<stdin>" : a.file;
   const bool bir = a.file == "-" ? text.rfind("bir", 0) == 0 : ends_with(a.file, ".bir");
   if (bir) return ir::parse(text, name);
-  if (a.file != "-" && !ends_with(a.file, ".toml")) {
-    throw UsageError(fmt::format("{}: a model is a .toml, .bir or .braid file", a.file));
-  }
   TomlModel model = read_toml(text, name);
   if (model.compile.target && a.target.empty()) {
     const auto target = target_from_name(*model.compile.target);
@@ -141,9 +161,8 @@ Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view ta
   if (is_program_file(a.file)) {
     if (!a.target.empty() || a.streams != 0 || !a.dims.empty() || a.no_fuse || a.no_reuse ||
         a.no_reduce || a.no_simplify || !a.dump_dir.empty()) {
-      throw UsageError(
-          fmt::format("{} is compiled already: flags that shape the plan belong to 'braid compile'",
-                      a.file));
+      throw UsageError(fmt::format(
+          "{} is compiled already: flags that shape the plan belong to 'braid compile'", a.file));
     }
     const std::string text = read_file(a.file);
     std::vector<std::byte> bytes(text.size());
@@ -152,7 +171,7 @@ Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view ta
     const std::vector<std::string> wrong = check(p);
     if (!wrong.empty()) {
       Diagnostic d;
-      d.code = "E0801";
+      d.code = "E0840";
       d.message = fmt::format("{} holds a plan that does not pass the checker", a.file);
       for (size_t i = 0; i < wrong.size() && i < 10; ++i) d.details.push_back(wrong[i]);
       throw Error(std::move(d));
@@ -165,24 +184,24 @@ Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view ta
     if (const auto t = target_from_name(target)) {
       o.target = *t;
     } else {
-      note(g, fmt::format("note: {} is not a known target, compiling for {}", target, o.target.arch));
+      note(g, fmt::format("{} is not a known target, compiling for {}", target, o.target.arch));
     }
   }
   return compile(std::move(graph), o);
 }
 
 void compile_kernels(Program& p, const GlobalArgs& g) {
-  const bool terminal = ::isatty(STDERR_FILENO) != 0 && !g.quiet;
+  const bool terminal = ::isatty(STDERR_FILENO) != 0 && !g.quiet && !g.json_diagnostics;
   bool shown = false;
   const runtime::CompileStats s = runtime::compile_modules(
       p, runtime::Cache::from_environment(), 0, [&](int64_t done, int64_t total) {
         if (terminal && total > 1) {
-          fmt::print(stderr, "\r[{}/{} kernel modules]", done, total);
+          say(fmt::format("\r[{}/{} kernel modules]", done, total));
           shown = true;
         }
         return true;
       });
-  if (shown) fmt::print(stderr, "\r{:40}\r", "");
+  if (shown) say(fmt::format("\r{:40}\r", ""));
   if (s.compiled > 0) {
     note(g, fmt::format("compiled {} kernels in {} modules, {} modules from the cache",
                         s.kernels_compiled, s.compiled, s.from_cache));
@@ -224,8 +243,8 @@ HostTensor load_tensor(const std::string& file, const TensorType& type, std::str
   if (t.type.dtype == type.dtype) return t;
   if (!(is_float(t.type.dtype) && is_float(type.dtype)) &&
       !(is_int(t.type.dtype) && is_int(type.dtype))) {
-    fail("E0802", fmt::format("'{}' is {}, but {} holds {}: convert the file", name, to_string(type),
-                              file, to_string(t.type)));
+    fail("E0802", fmt::format("'{}' is {}, but {} holds {}: convert the file", name,
+                              to_string(type), file, to_string(t.type)));
   }
   HostTensor out(type);
   for (int64_t i = 0; i < t.numel(); ++i) {

@@ -1,9 +1,11 @@
+#include <fcntl.h>
 #include <fmt/color.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <fstream>
+#include <cerrno>
+#include <sstream>
 
 #include "frontend/cli/cli.hpp"
 
@@ -37,6 +39,12 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   c.add_option("--dump-dir", a.dump_dir, "write every stage into this folder");
 }
 
+/// For CLI11, which takes -1 for an unsigned number: empty if the text is one, else what is wrong.
+std::string not_a_number(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? std::string() : fmt::format("'{}' is not a number, 0 or above", text);
+}
+
 CLI::Option* add_named(CLI::App& c, const char* flag, std::vector<std::string>& to,
                        const char* what) {
   return c.add_option(flag, to, what)
@@ -45,34 +53,44 @@ CLI::Option* add_named(CLI::App& c, const char* flag, std::vector<std::string>& 
       ->allow_extra_args(false);
 }
 
+std::string with_hint(const std::string& what, const std::string& word,
+                      const std::vector<std::string>& known) {
+  const std::string hint = suggest(word, known);
+  return fmt::format("unknown {} '{}'{}{}", what, word, hint.empty() ? "" : "; ", hint);
+}
+
+const CLI::Option* find_flag(const std::vector<const CLI::App*>& apps, const std::string& flag,
+                             std::vector<std::string>& known) {
+  const CLI::Option* found = nullptr;
+  for (const CLI::App* app : apps) {
+    for (const CLI::Option* o : app->get_options(nullptr)) {
+      for (const std::string& name : o->get_lnames()) {
+        known.push_back("--" + name);
+        if (known.back() == flag) found = o;
+      }
+    }
+  }
+  return found;
+}
+
 /// CLI11 reports a mistyped flag as a stray positional; this says what was meant.
-void refuse_unknown_flags(const CLI::App& root, int argc, char** argv) {
-  const CLI::App* command = nullptr;
+void refuse_unknown_words(const CLI::App& root, int argc, char** argv) {
+  std::vector<const CLI::App*> apps{&root};
   std::vector<std::string> commands;
   for (const CLI::App* c : root.get_subcommands(nullptr)) commands.push_back(c->get_name());
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg == "--") return;
     if (arg.size() > 2 && arg.rfind("--", 0) == 0) {
-      const std::string flag = arg.substr(0, arg.find('='));
+      const size_t eq = arg.find('=');
       std::vector<std::string> known;
-      for (const CLI::App* app : {&root, command}) {
-        if (!app) continue;
-        for (const CLI::Option* o : app->get_options(nullptr)) {
-          for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
-        }
-      }
-      if (std::find(known.begin(), known.end(), flag) == known.end()) {
-        const std::string hint = suggest(flag, known);
-        throw UsageError(fmt::format("unknown option '{}'{}{}", flag, hint.empty() ? "" : "; ", hint));
-      }
-    } else if (!command && !arg.empty() && arg[0] != '-') {
+      const CLI::Option* flag = find_flag(apps, arg.substr(0, eq), known);
+      if (!flag) throw UsageError(with_hint("option", arg.substr(0, eq), known));
+      if (eq == std::string::npos && flag->get_items_expected_min() > 0) ++i;  // its value
+    } else if (apps.size() == 1 && !arg.empty() && arg[0] != '-') {
       const auto it = std::find(commands.begin(), commands.end(), arg);
-      if (it == commands.end()) {
-        const std::string hint = suggest(arg, commands);
-        throw UsageError(fmt::format("unknown command '{}'{}{}", arg, hint.empty() ? "" : "; ", hint));
-      }
-      command = root.get_subcommands(nullptr)[static_cast<size_t>(it - commands.begin())];
+      if (it == commands.end()) throw UsageError(with_hint("command", arg, commands));
+      apps.push_back(root.get_subcommands(nullptr)[static_cast<size_t>(it - commands.begin())]);
     }
   }
 }
@@ -133,22 +151,27 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c = command("run", "run on a GPU or the simulator, compare with expected results",
               [&a] { return run_command(a.run, a.global); });
   add_plan(*c, a.run.plan);
-  c->add_option("--device", a.run.device, "auto, sim or a device number");
+  c->add_option("--device", a.run.device, "auto, sim or a device number")
+      ->check([](const std::string& s) {
+        return s == "auto" || s == "sim" ? std::string() : not_a_number(s);
+      });
   add_named(*c, "--input", a.run.inputs, "an input (default: random by --seed)");
   add_named(*c, "--param", a.run.params, "a param (default: its init, by --seed)");
   add_named(*c, "--output", a.run.outputs, "write an output");
   add_named(*c, "--expect", a.run.expects, "compare an output; a mismatch is exit code 5");
   c->add_option("--rtol", a.run.rtol, "relative tolerance per element (default 1e-4)");
   c->add_option("--atol", a.run.atol, "absolute tolerance per element (default 1e-6)");
-  c->add_option("--seed", a.run.seed, "of random inputs and params (default 1)");
+  c->add_option("--seed", a.run.seed, "of random inputs and params (default 1)")
+      ->check(not_a_number);
   c->add_option("--steps", a.run.steps, "launches; state carries over (default 1)");
   c->add_flag("--stream", a.run.stream, "launch the kernels one by one, without a graph");
 
   c = command("bench", "time the graph against its kernels launched one by one (GPU only)",
               [&a] { return bench_command(a.bench, a.global); });
   add_plan(*c, a.bench.plan);
-  c->add_option("--device", a.bench.device, "device number (default 0)");
-  c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)");
+  c->add_option("--device", a.bench.device, "device number (default 0)")->check(not_a_number);
+  c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)")
+      ->check(not_a_number);
   c->add_option("--seconds", a.bench.seconds, "time to spend per measurement (default 1)")
       ->check(CLI::Range(0.01, 600.0));
   c->add_flag("--json", a.bench.json, "one JSON document on stdout");
@@ -158,19 +181,24 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
 }
 
 void say_error(const GlobalArgs& g, std::string_view text) {
-  if (stderr_colour(g)) {
-    fmt::print(stderr, fmt::emphasis::bold | fg(fmt::terminal_color::red), "error: ");
+  if (g.json_diagnostics) {
+    Diagnostic d;
+    d.message = text;
+    say(render_json({d}));
+  } else if (stderr_colour(g)) {
+    say(fmt::format("{}{}\n",
+                    fmt::format(fmt::emphasis::bold | fg(fmt::terminal_color::red), "error: "),
+                    text));
   } else {
-    fmt::print(stderr, "error: ");
+    say(fmt::format("error: {}\n", text));
   }
-  fmt::print(stderr, "{}\n", text);
 }
 
-/// After an internal error: the model as it was read, so that it can be reported.
-void keep_reproducer(int argc, char** argv) {
-  std::string text = "; internal error of braid " BRAID_VERSION " for:";
+/// What a report of our own mistake needs.
+std::string command_text(int argc, char** argv) {
+  std::string text = "braid " BRAID_VERSION " for:";
   for (int i = 0; i < argc; ++i) text += fmt::format(" {}", argv[i]);
-  fmt::print(stderr, "{}\nplease report this line together with the model file\n", text.substr(2));
+  return text;
 }
 
 int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int()>& run) {
@@ -178,15 +206,17 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
     return run();
   } catch (const UsageError& e) {
     say_error(g, e.what());
-    fmt::print(stderr, "'braid --help' lists the commands, 'braid COMMAND --help' the options\n");
+    if (!g.json_diagnostics) {
+      say("'braid --help' lists the commands, 'braid COMMAND --help' the options\n");
+    }
     return kUsage;
   } catch (const Error& e) {
     if (g.json_diagnostics) {
-      fmt::print(stderr, "{}", render_json(e.diagnostics()));
+      say(render_json(e.diagnostics()));
     } else {
       RenderOptions o;
       o.colour = stderr_colour(g);
-      fmt::print(stderr, "{}", render(e.diagnostics(), o));
+      say(render(e.diagnostics(), o));
     }
     return kModel;
   } catch (const NoDevice& e) {
@@ -199,8 +229,9 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
     say_error(g, "out of host memory: the model's tensors do not fit");
     return kModel;
   } catch (const std::exception& e) {
-    say_error(g, fmt::format("internal error: {}", e.what()));
-    keep_reproducer(argc, argv);
+    say_error(g, fmt::format("internal error: {}; please report this line together with the model "
+                             "file; {}",
+                             e.what(), command_text(argc, argv)));
     return kInternal;
   }
 }
@@ -211,18 +242,36 @@ int main_of(int argc, char** argv) {
   CLI::App app{"Braid compiles op graphs into explicit CUDA graphs.", "braid"};
   add_commands(app, a, chosen);
   return guarded(argc, argv, a.global, [&]() -> int {
-    refuse_unknown_flags(app, argc, argv);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-      if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+      if (e.get_exit_code() == 0) {  // --help, --version
+        std::ostringstream out;
+        app.exit(e, out, out);
+        print_out(out.str());
+        return kOk;
+      }
+      refuse_unknown_words(app, argc, argv);
       throw UsageError(e.what());
     }
     return chosen();
   });
 }
 
+/// A standard descriptor that the caller closed would be given to the next file opened, which would
+/// then be written as if it were standard output. What stands here instead cannot be used.
+void fill_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+      ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace braid::cli
 
-int main(int argc, char** argv) { return braid::cli::main_of(argc, argv); }
+int main(int argc, char** argv) {
+  braid::cli::fill_standard_descriptors();
+  return braid::cli::main_of(argc, argv);
+}

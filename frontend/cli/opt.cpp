@@ -45,7 +45,7 @@ int opt_command(const OptArgs& a, const GlobalArgs&) {
       if (!alone) print_out(fmt::format("; after {}\n", p.name));
       print_out(p.print(c));
       if (a.time && p.name == last) {
-        for (const auto& [name, ms] : times) fmt::print(stderr, "{:<10} {:8.3f} ms\n", name, ms);
+        for (const auto& [name, ms] : times) say(fmt::format("{:<10} {:8.3f} ms\n", name, ms));
       }
     }
     if (p.name == last) break;

@@ -30,8 +30,8 @@ std::string summary(const std::string& name, const HostTensor& t) {
     for (int64_t i = 0; i < n; ++i) sum += t.at(i);
     const double mean = sum / static_cast<double>(n);
     for (int64_t i = 0; i < n; ++i) squares += (t.at(i) - mean) * (t.at(i) - mean);
-    line += fmt::format("  mean {:.6g}  std {:.6g}", mean,
-                        std::sqrt(squares / static_cast<double>(n)));
+    line +=
+        fmt::format("  mean {:.6g}  std {:.6g}", mean, std::sqrt(squares / static_cast<double>(n)));
   }
   line += "  [";
   for (int64_t i = 0; i < std::min<int64_t>(n, 6); ++i) {
@@ -46,8 +46,8 @@ std::string mismatch(const HostTensor& a, const HostTensor& b, double rtol, doub
   double worst_excess = -1;
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = a.at(i), y = b.at(i);
-    const bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
-                      std::abs(x - y) <= atol + rtol * std::abs(y);
+    const bool same =
+        x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= atol + rtol * std::abs(y);
     if (same) continue;
     ++wrong;
     const double excess = std::isfinite(x - y) ? std::abs(x - y) : INFINITY;
@@ -71,7 +71,10 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
   if (a.steps < 1) throw UsageError("--steps takes a number of launches, 1 or more");
 
   const Device device = Device::open(a.device);
-  if (!device.note().empty()) note(g, device.note());
+  if (const std::string why = device.note(); !why.empty()) {
+    // The reason without its remedy, which is to do what happens now.
+    note(g, fmt::format("simulating: {}", why.substr(0, why.find(": "))));
+  }
   Program program =
       load_program(a.plan, g, device.simulated() ? std::string() : device.target().arch);
   require_names(inputs, names_of(program.inputs), "--input", "input");
@@ -115,8 +118,9 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
     std::string line = summary(b.name, got);
     if (const auto it = expected.find(b.name); it != expected.end()) {
       const std::string wrong = mismatch(got, it->second, a.rtol, a.atol);
-      line += fmt::format("\n  {}: {}relative error {:.3g}", wrong.empty() ? "as expected" : "MISMATCH",
-                          wrong.empty() ? "" : wrong + "; ", relative_error(got, it->second));
+      line +=
+          fmt::format("\n  {}: {}relative error {:.3g}", wrong.empty() ? "as expected" : "MISMATCH",
+                      wrong.empty() ? "" : wrong + "; ", relative_error(got, it->second));
       if (!wrong.empty()) code = kMismatch;
     }
     print_out(line + "\n");

@@ -1,0 +1,109 @@
+// Golden dumps: what the passes make of each tests/golden/NAME.bir, to the byte. The models of
+// examples/ are among them. BRAID_BLESS=1 rewrites the expectations; read the diff before you
+// commit it.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "frontend/toml.hpp"
+#include "ir/text.hpp"
+#include "passes/pipeline.hpp"
+
+using namespace braid;
+
+namespace {
+
+const std::filesystem::path kRoot = BRAID_SOURCE_DIR;
+const std::filesystem::path kGolden = kRoot / "tests" / "golden";
+
+bool blessing() {
+  const char* set = std::getenv("BRAID_BLESS");
+  return set && std::string(set) == "1";
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// The first line in which two texts differ, of both.
+std::string first_difference(const std::string& expected, const std::string& actual) {
+  std::istringstream e(expected), a(actual);
+  std::string from, to;
+  for (int line = 1;; ++line) {
+    const bool more_e = static_cast<bool>(std::getline(e, from));
+    const bool more_a = static_cast<bool>(std::getline(a, to));
+    if (!more_e && !more_a) return "only the ends of lines differ";
+    if (more_e != more_a || from != to) {
+      return fmt::format("line {}\n- {}\n+ {}", line, more_e ? from : "(end)",
+                         more_a ? to : "(end)");
+    }
+  }
+}
+
+void compare(const std::string& file, const std::string& actual) {
+  const std::filesystem::path path = kGolden / file;
+  if (blessing()) {
+    std::ofstream(path, std::ios::binary) << actual;
+    return;
+  }
+  const std::optional<std::string> expected = read_file(path);
+  if (expected == actual) return;
+  FAIL_CHECK(
+      "tests/golden/"
+      << file << ": " << (expected ? first_difference(*expected, actual) : "the file is missing")
+      << "\nIf the change is meant, run test_frontend with BRAID_BLESS=1 and read the diff.");
+}
+
+std::vector<std::filesystem::path> files(const std::filesystem::path& folder,
+                                         const std::string& extension) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == extension) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("the examples are the golden graphs") {
+  const auto models = files(kRoot / "examples", ".toml");
+  CHECK(models.size() >= 2);
+  for (const auto& path : models) {
+    const TomlModel model =
+        read_toml(read_file(path).value(), "examples/" + path.filename().string());
+    compare(path.stem().string() + ".bir", ir::print(model.graph->ir()));
+  }
+}
+
+TEST_CASE("golden dumps") {
+  const auto graphs = files(kGolden, ".bir");
+  CHECK(graphs.size() >= 4);
+  for (const auto& path : graphs) {
+    const std::string name = path.stem().string();
+    CAPTURE(name);
+    const std::string text = read_file(path).value();
+    const ir::Graph graph = ir::parse(text, path.filename().string());
+    CHECK_MESSAGE(ir::print(graph) == text, "print(parse(text)) is another text");
+    Options options;
+    options.verify = true;
+    const Compilation c = run_passes(graph, options);
+    compare(name + ".simplified.txt", ir::print(run_passes(graph, options, "simplify").graph));
+    compare(name + ".fuse.txt", c.fusion.print(c.graph));
+    compare(name + ".program.txt", to_text(c.program));
+    compare(name + ".program.json", to_json(c.program));
+    compare(name + ".program.dot", to_dot(c.program));
+  }
+}

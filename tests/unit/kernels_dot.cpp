@@ -1,0 +1,158 @@
+#include <doctest/doctest.h>
+
+#include "kernels_kit.hpp"
+#include "passes/kernels/dot.hpp"
+
+namespace braid::test {
+namespace {
+
+using V = Body::V;
+
+class List {
+ public:
+  template <class Write>
+  void add(const char* name, Write write) {
+    Body b;
+    write(b);
+    cases.push_back({name, "dot", std::move(b.graph)});
+  }
+  void plain(const char* name, int64_t m, int64_t n, int64_t k, DType dtype = DType::f32) {
+    add(name, [=](Body& b) {
+      const V x = b.in({m, k}, dtype);
+      b.out(b.dot(x, b.in({k, n}, dtype)));
+    });
+  }
+  std::vector<KernelCase> cases;
+};
+
+}  // namespace
+
+std::vector<KernelCase> dot_cases() {
+  List list;
+  list.plain("mlp", 128, 256, 256);
+  list.plain("ffn", 32, 384, 1536);
+  list.plain("gemv", 1, 300, 128);
+  list.plain("outer", 40, 30, 1);
+  list.plain("inner", 1, 1, 5000);
+  list.plain("column", 200, 1, 64);
+  list.plain("three", 3, 70, 33);
+  list.plain("odd", 67, 45, 19);
+  list.plain("wide_tile", 700, 760, 330);
+  list.plain("widest_tile", 1400, 1530, 230);
+  list.plain("no_terms", 5, 6, 0);
+  list.plain("no_result", 0, 6, 7);
+  list.plain("in_f16", 33, 65, 100, DType::f16);
+  list.plain("in_bf16", 64, 64, 64, DType::bf16);
+  list.plain("in_f64", 31, 29, 200, DType::f64);
+  list.plain("in_i32", 20, 21, 50, DType::i32);
+  list.plain("in_i64", 20, 21, 50, DType::i64);
+  list.add("linear_gelu", [](Body& b) {
+    const V x = b.in({50, 48}), w = b.in({96, 48}), bias = b.in({96}), rest = b.in({50, 96});
+    const V y = b.map(Fn::add, {b.dot(x, w, false, true), b.broadcast(bias, {50, 96}, {1})});
+    b.out(b.map(Fn::add, {b.map(Fn::gelu, {y}), rest})).out(y);
+  });
+  list.add("both_transposed", [](Body& b) {
+    const V x = b.in({30, 20}), w = b.in({25, 30});
+    b.out(b.dot(x, w, true, true));
+  });
+  list.add("batched", [](Body& b) {
+    const V x = b.in({2, 3, 17, 24}), w = b.in({2, 3, 24, 18});
+    b.out(b.dot(x, w));
+  });
+  list.add("attention_scores", [](Body& b) {
+    const V qkv = b.in({2, 10, 3 * 4 * 8});
+    const auto heads = [&](int64_t which) {
+      const V part = b.slice(qkv, {0, 0, which * 32}, {1, 1, 1}, {2, 10, 32});
+      return b.transpose(b.reshape(part, {2, 10, 4, 8}), {0, 2, 1, 3});
+    };
+    const V scores = b.dot(heads(0), heads(1), false, true);
+    const V mask = b.map(
+        Fn::ge, {b.iota(2, {2, 4, 10, 10}, DType::i32), b.iota(3, {2, 4, 10, 10}, DType::i32)});
+    const V scaled = b.map(Fn::mul, {scores, b.splat(0.3535, {2, 4, 10, 10})});
+    b.out(b.map(Fn::select, {mask, scaled, b.splat(-1e9, {2, 4, 10, 10})}));
+  });
+  list.add("heads_merged", [](Body& b) {
+    const V p = b.in({2, 4, 10, 10}), v = b.in({2, 4, 10, 8}), rest = b.in({2, 10, 32});
+    const V y = b.reshape(b.transpose(b.dot(p, v), {0, 2, 1, 3}), {2, 10, 32});
+    b.out(b.map(Fn::add, {y, rest}));
+  });
+  list.add("split_result", [](Body& b) {
+    const V y = b.dot(b.in({14, 16}), b.in({16, 24}));
+    b.out(b.map(Fn::tanh, {b.reshape(y, {2, 7, 3, 8})}));
+  });
+  list.add("broadcast_weights", [](Body& b) {
+    const V x = b.in({3, 9, 12}), w = b.in({12, 11});
+    b.out(b.dot(x, b.broadcast(w, {3, 12, 11}, {1, 2})));
+  });
+  list.add("embedded", [](Body& b) {
+    const V x = b.gather(b.in({9, 16}), b.in({21}, DType::i32), 0);
+    b.out(b.dot(x, b.cast(b.in({16, 40}, DType::bf16), DType::f32)));
+  });
+  list.add("sgd", [](Body& b) {
+    const V w = b.param({40, 24}), x = b.in({60, 40}), g = b.in({60, 24});
+    const V step = b.map(Fn::mul, {b.dot(x, g, true, false), b.splat(0.01, {40, 24})});
+    b.assign(w, b.map(Fn::sub, {b.read(w), step}));
+  });
+  return std::move(list.cases);
+}
+
+TEST_CASE("dot kernels compile without local memory") { check_compiles(dot_cases()); }
+
+TEST_CASE("dot kernels compute what the interpreter computes") { check_numbers(dot_cases()); }
+
+TEST_CASE("every tile is consistent and small products still fill the device") {
+  const Target target;
+  for (const int64_t m : {1, 2, 5, 32, 128, 1000, 5000}) {
+    for (const int64_t n : {1, 3, 64, 256, 4096}) {
+      for (const int64_t k : {0, 1, 17, 256, 4096}) {
+        for (const int64_t bytes : {4, 8}) {
+          const kernels::DotTile t = kernels::choose_dot_tile(1, m, n, k, bytes, target);
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          CHECK(t.threads() <= 1024);
+          CHECK(t.threads() % 32 == 0);
+          CHECK(t.bm % t.tm == 0);
+          CHECK(t.bn % t.tn == 0);
+          CHECK(t.bk % t.slices == 0);
+          CHECK(t.shared_elements() * bytes <= target.shared_bytes_per_block);
+        }
+      }
+    }
+  }
+  const kernels::DotTile t = kernels::choose_dot_tile(1, 128, 256, 256, 4, target);
+  CHECK(128 / t.bm * (256 / t.bn) >= 120);
+  // The cases above reach the tiles without slices.
+  CHECK(kernels::choose_dot_tile(1, 700, 760, 330, 4, target).bn == 64);
+  CHECK(kernels::choose_dot_tile(1, 1400, 1530, 230, 4, target).bn == 128);
+  CHECK(kernels::choose_dot_tile(1, 8192, 8192, 8192, 4, target).bm == 128);
+}
+
+TEST_CASE("dot kernels refuse what they cannot compute, with the reason") {
+  const auto refusal = [](const Body& b) { return kernels::family("dot").refuses(b.graph); };
+  {
+    Body b;
+    b.out(b.map(Fn::neg, {b.in({4})}));
+    CHECK(refusal(b) == "it has no matrix product");
+  }
+  {
+    Body b;
+    const V x = b.dot(b.in({2, 3}), b.in({3, 4}));
+    b.out(b.dot(x, b.in({4, 5})));
+    CHECK(refusal(b) == "it has more than one matrix product");
+  }
+  {
+    Body b;
+    b.out(b.reduce(Fn::add, b.dot(b.in({2, 3}), b.in({3, 4})), {1}));
+    CHECK(refusal(b) == "it reduces an axis, which is the row family's");
+  }
+  {
+    Body b;
+    const V s = b.param({4, 4});
+    b.assign(s, b.dot(b.read(s), b.in({4, 4})));
+    CHECK(refusal(b) ==
+          "it reads param s0 at other elements than those that the same thread writes");
+  }
+}
+
+}  // namespace braid::test

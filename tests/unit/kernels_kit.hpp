@@ -1,0 +1,61 @@
+// Kernel bodies for tests: a short way to write them, and the list that every check runs through.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace braid::test {
+
+/// Writes a body as passes/fuse.hpp's extract_body would: inputs a0.., params s0.., outputs r0..
+class Body {
+ public:
+  using V = ir::ValueId;
+
+  V in(std::initializer_list<Dim> shape, DType dtype = DType::f32);
+  V param(std::initializer_list<Dim> shape, DType dtype = DType::f32);
+  V read(V state);
+  V assign(V state, V value);
+  V update(V state, V value, std::vector<V> starts);
+  V splat(double x, std::initializer_list<Dim> shape, DType dtype = DType::f32);
+  V iota(int axis, std::initializer_list<Dim> shape, DType dtype);
+  V map(Fn fn, std::vector<V> operands);
+  V cast(V v, DType dtype);
+  V reduce(Fn fn, V v, std::vector<int> axes);
+  V dot(V a, V b, bool ta = false, bool tb = false);
+  V reshape(V v, std::initializer_list<Dim> shape);
+  V transpose(V v, std::vector<int64_t> axes);
+  V broadcast(V v, std::initializer_list<Dim> shape, std::vector<int64_t> axes);
+  V slice(V v, std::vector<int64_t> starts, std::vector<int64_t> steps,
+          std::initializer_list<Dim> shape);
+  V concat(std::vector<V> vs, int axis);
+  V gather(V table, V indices, int axis);
+  Body& out(V v);
+  TensorType type(V v) const { return graph.type(v); }
+
+  ir::Graph graph{"body"};
+
+ private:
+  V view(V v, TensorType to, ir::ViewAttr attr);
+  int inputs_ = 0, params_ = 0;
+};
+
+struct KernelCase {
+  std::string name;    // a C identifier
+  std::string family;  // "row" or "dot"
+  ir::Graph body;
+  bool local_memory = false;  // allowed to use it
+};
+/// One case per thing that the families must get right.
+std::vector<KernelCase> row_cases();
+std::vector<KernelCase> dot_cases();
+
+/// Emits every case, compiles them with NVRTC for sm_80 and sm_90 and fails the running test if
+/// one is refused, does not compile, or uses local memory.
+void check_compiles(const std::vector<KernelCase>& cases);
+/// Runs every case on the CPU on random inputs and compares with the interpreter.
+void check_numbers(const std::vector<KernelCase>& cases);
+
+}  // namespace braid::test

@@ -1,0 +1,266 @@
+#include "kernels_on_cpu.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+
+#include "passes/kernels/cuda_text.hpp"
+#include "passes/kernels/prelude.hpp"
+
+namespace braid::test {
+namespace {
+
+// What the kernel text finds in place of the compiler's CUDA built-ins and the prelude's PTX.
+constexpr std::string_view kShim = R"cpp(
+#include <math.h>
+#include <string.h>
+#define __global__
+#define __device__
+#define __launch_bounds__(...)
+#define __shared__ static
+  struct BraidIndex {
+    unsigned x, y, z;
+  };
+  extern "C" {
+  BraidIndex threadIdx, blockIdx;
+  struct BraidHost {
+    void (*block_barrier)();
+    void (*warp_barrier)();
+    float (*f16_to_f32)(unsigned short);
+    unsigned short (*f32_to_f16)(float);
+    unsigned short (*f32_to_bf16)(float);
+  } braid_host;
+  }
+  static unsigned long long braid_lanes[1024];
+  static inline void __syncthreads() { braid_host.block_barrier(); }
+  static inline void __syncwarp() { braid_host.warp_barrier(); }
+  static inline float __int_as_float(int bits) {
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+  }
+  static inline int __float_as_int(float x) {
+    int bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+  }
+  static inline double __longlong_as_double(long long bits) {
+    double x;
+    memcpy(&x, &bits, 8);
+    return x;
+  }
+  static inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
+  static inline double rsqrt(double x) { return 1 / sqrt(x); }
+  static inline float braid_f16_bits_to_float(unsigned short x) { return braid_host.f16_to_f32(x); }
+  static inline unsigned short braid_float_to_f16_bits(float x) { return braid_host.f32_to_f16(x); }
+  static inline unsigned short braid_float_to_bf16_bits(float x) { return braid_host.f32_to_bf16(x); }
+  template <class T>
+  T braid_shuffle_xor(T x, int distance) {
+    memcpy(&braid_lanes[threadIdx.x], &x, sizeof x);
+    braid_host.warp_barrier();
+    T y;
+    memcpy(&y, &braid_lanes[threadIdx.x ^ (unsigned)distance], sizeof y);
+    braid_host.warp_barrier();
+    return y;
+  }
+)cpp";
+
+struct Index {
+  unsigned x, y, z;
+};
+struct Host {
+  void (*block_barrier)();
+  void (*warp_barrier)();
+  float (*f16_to_f32)(uint16_t);
+  uint16_t (*f32_to_f16)(float);
+  uint16_t (*f32_to_bf16)(float);
+};
+
+/// One block at a time: its threads as fibers that run from barrier to barrier.
+class Block {
+ public:
+  using Call = void (*)(void**);
+
+  Block(Call call, void** args, uint32_t threads, Index* thread_index)
+      : call_(call), args_(args), fibers_(threads), thread_index_(thread_index) {
+    for (Fiber& f : fibers_) f.stack = std::make_unique<char[]>(kStack);
+  }
+
+  void run() {
+    current_block = this;
+    for (Fiber& f : fibers_) {
+      f.state = State::ready;
+      getcontext(&f.context);
+      f.context.uc_stack = {f.stack.get(), 0, kStack};
+      f.context.uc_link = &scheduler_;
+      makecontext(&f.context, &Block::enter, 0);
+    }
+    bool forward = true;
+    while (run_ready(forward)) {
+      forward = !forward;  // what needs a barrier and has none shows in one of the two orders
+      release();
+    }
+  }
+
+  static void wait_block() { current_block->wait(State::at_block); }
+  static void wait_warp() { current_block->wait(State::at_warp); }
+
+ private:
+  enum class State { ready, at_block, at_warp, done };
+  struct Fiber {
+    ucontext_t context{};
+    std::unique_ptr<char[]> stack;
+    State state = State::ready;
+  };
+  static constexpr size_t kStack = 64 * 1024;
+
+  static void enter() {
+    Block& b = *current_block;
+    b.call_(b.args_);
+    b.fibers_[b.running_].state = State::done;
+  }
+
+  void wait(State at) {
+    Fiber& f = fibers_[running_];
+    f.state = at;
+    swapcontext(&f.context, &scheduler_);
+  }
+
+  /// False once every thread has ended.
+  bool run_ready(bool forward) {
+    bool alive = false;
+    for (size_t n = 0; n < fibers_.size(); ++n) {
+      const size_t i = forward ? n : fibers_.size() - 1 - n;
+      if (fibers_[i].state == State::ready) {
+        running_ = i;
+        thread_index_->x = static_cast<unsigned>(i);
+        swapcontext(&scheduler_, &fibers_[i].context);
+      }
+      alive |= fibers_[i].state != State::done;
+    }
+    return alive;
+  }
+
+  void release() {
+    bool released = release_group(0, fibers_.size(), State::at_block);
+    for (size_t w = 0; w < fibers_.size(); w += 32) {
+      released |= release_group(w, std::min(w + 32, fibers_.size()), State::at_warp);
+    }
+    if (!released) throw std::runtime_error("threads of a block wait at different barriers");
+  }
+  bool release_group(size_t begin, size_t end, State at) {
+    for (size_t i = begin; i < end; ++i) {
+      if (fibers_[i].state != at) return false;
+    }
+    for (size_t i = begin; i < end; ++i) fibers_[i].state = State::ready;
+    return true;
+  }
+
+  static Block* current_block;
+  Call call_;
+  void** args_;
+  std::vector<Fiber> fibers_;
+  Index* thread_index_;
+  ucontext_t scheduler_{};
+  size_t running_ = 0;
+};
+Block* Block::current_block = nullptr;
+
+/// Bytes whose end lies against a page that traps.
+class Guarded {
+ public:
+  explicit Guarded(const std::vector<std::byte>& bytes) : size_(bytes.size()) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t padded = (size_ + 15) / 16 * 16;
+    mapped_ = (padded + page - 1) / page * page + page;
+    base_ = static_cast<char*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED) throw std::runtime_error("no memory for a kernel argument");
+    mprotect(base_ + mapped_ - page, page, PROT_NONE);
+    data_ = base_ + mapped_ - page - padded;
+    if (size_ != 0) std::memcpy(data_, bytes.data(), size_);
+  }
+  ~Guarded() { munmap(base_, mapped_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  void* data() const { return data_; }
+  void copy_to(std::vector<std::byte>& bytes) const {
+    if (size_ != 0) std::memcpy(bytes.data(), data_, size_);
+  }
+
+ private:
+  size_t size_, mapped_;
+  char *base_, *data_;
+};
+
+template <class T>
+T* symbol(void* library, const std::string& name) {
+  void* p = dlsym(library, name.c_str());
+  if (!p) throw std::runtime_error("the compiled kernels lack " + name);
+  return reinterpret_cast<T*>(p);
+}
+
+}  // namespace
+
+OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
+  std::string source = std::string(kShim) + std::string(kernels::prelude_portable());
+  for (const KernelCase& c : cases) {
+    const kernels::Emitted e = kernels::family(c.family).emit(c.body, c.name, Target{});
+    launches_[c.name] = e.launch;
+    const kernels::Signature signature(c.body);
+    std::string args;
+    for (size_t i = 0; i < signature.args.size(); ++i) {
+      args += fmt::format("{}({}*)p[{}]", i ? ", " : "",
+                          kernels::storage_type(signature.args[i].type.dtype), i);
+    }
+    source += e.text + fmt::format("extern \"C\" void call_{}(void** p) {{ {}({}); }}\n", c.name,
+                                   c.name, args);
+  }
+  std::string folder = (std::filesystem::temp_directory_path() / "braid-kernels-XXXXXX").string();
+  if (!mkdtemp(folder.data())) throw std::runtime_error("no temporary folder");
+  std::ofstream(folder + "/kernels.cpp") << source;
+  const char* compiler = std::getenv("CXX");
+  const std::string command =
+      fmt::format("{} -std=c++17 -O1 -w -fPIC -shared -o {}/kernels.so {}/kernels.cpp 2> {}/log",
+                  compiler && *compiler ? compiler : "c++", folder, folder, folder);
+  const int status = std::system(command.c_str());
+  std::stringstream log;
+  log << std::ifstream(folder + "/log").rdbuf();
+  if (status == 0) library_ = dlopen((folder + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  std::filesystem::remove_all(folder);
+  if (!library_) throw std::runtime_error("the kernels do not compile as C++:\n" + log.str());
+  *symbol<Host>(library_, "braid_host") = {&Block::wait_block, &Block::wait_warp, &f16_to_f32,
+                                           &f32_to_f16, &f32_to_bf16};
+}
+
+OnCpu::~OnCpu() { dlclose(library_); }
+
+void OnCpu::run(const KernelCase& c, std::vector<HostTensor>& args) const {
+  std::vector<std::unique_ptr<Guarded>> memory;
+  std::vector<void*> pointers;
+  for (const HostTensor& t : args) {
+    memory.push_back(std::make_unique<Guarded>(t.bytes));
+    pointers.push_back(memory.back()->data());
+  }
+  const LaunchShape& launch = launches_.at(c.name);
+  auto* const call = symbol<void(void**)>(library_, "call_" + c.name);
+  auto* const block_index = symbol<Index>(library_, "blockIdx");
+  Block block(call, pointers.data(), launch.block[0], symbol<Index>(library_, "threadIdx"));
+  for (uint32_t b = 0; b < launch.grid[0]; ++b) {
+    block_index->x = b;
+    block.run();
+  }
+  for (size_t i = 0; i < args.size(); ++i) memory[i]->copy_to(args[i].bytes);
+}
+
+}  // namespace braid::test

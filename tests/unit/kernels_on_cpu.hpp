@@ -1,0 +1,35 @@
+// Runs emitted CUDA text on the CPU: the C++ compiler builds it behind a small shim, every block
+// runs its threads as fibers, and barriers and shuffles are real. It proves the text's arithmetic,
+// indices and barriers; the GPU's memory order and speed it does not show.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/tensor.hpp"
+#include "kernels_kit.hpp"
+#include "passes/kernels/family.hpp"
+
+namespace braid::test {
+
+class OnCpu {
+ public:
+  /// Emits and compiles all cases as one library. Throws std::runtime_error with the compiler's
+  /// output if that fails.
+  explicit OnCpu(const std::vector<KernelCase>& cases);
+  ~OnCpu();
+  OnCpu(const OnCpu&) = delete;
+  OnCpu& operator=(const OnCpu&) = delete;
+
+  /// One launch over the arguments in the order of Family::emit, written in place. Every argument
+  /// lies against a page that traps. Throws std::runtime_error for a barrier that not all threads
+  /// reach.
+  void run(const KernelCase& c, std::vector<HostTensor>& args) const;
+
+ private:
+  void* library_ = nullptr;
+  std::map<std::string, LaunchShape> launches_;
+};
+
+}  // namespace braid::test

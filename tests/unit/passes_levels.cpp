@@ -1,0 +1,157 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+
+#include "passes/levels.hpp"
+
+using namespace braid;
+
+namespace {
+
+struct Counts {
+  uint32_t runs, graphs;
+};
+
+/// The fewest runs and the fewest graphs over all orders of the nodes: shortest paths over
+/// (set of nodes done, colour of the last one).
+Counts by_all_orders(const ColouredDag& dag) {
+  const uint32_t n = static_cast<uint32_t>(dag.colours.size());
+  std::vector<uint32_t> needs(n, 0);
+  for (auto [from, to] : dag.edges) needs[to] |= 1u << from;
+  constexpr uint32_t kFar = 1000;
+  const auto fewest = [&](uint32_t graph_price, uint32_t host_price) {
+    std::vector<std::array<uint32_t, 3>> cost(1u << n, {kFar, kFar, kFar});
+    cost[0][2] = 0;  // nothing was done yet
+    for (uint32_t set = 0; set < (1u << n); ++set) {
+      for (uint32_t last = 0; last < 3; ++last) {
+        if (cost[set][last] == kFar) continue;
+        for (uint32_t v = 0; v < n; ++v) {
+          if ((set >> v & 1) || (needs[v] & ~set)) continue;
+          const bool host = dag.colours[v] == Colour::host;
+          const uint32_t colour = host ? 1 : 0;
+          const uint32_t price = colour == last ? 0 : host ? host_price : graph_price;
+          uint32_t& to = cost[set | 1u << v][colour];
+          to = std::min(to, cost[set][last] + price);
+        }
+      }
+    }
+    const auto& all = cost[(1u << n) - 1];
+    return *std::min_element(all.begin(), all.end());
+  };
+  return {fewest(1, 1), fewest(1, 0)};
+}
+
+uint32_t below(std::mt19937& random, uint32_t bound) {
+  return static_cast<uint32_t>(random() % bound);
+}
+
+ColouredDag random_dag(std::mt19937& random, uint32_t max_nodes) {
+  ColouredDag dag;
+  const uint32_t n = 1 + below(random, max_nodes);
+  const uint32_t density = 5 + below(random, 60);
+  std::vector<uint32_t> position(n);
+  for (uint32_t v = 0; v < n; ++v) position[v] = v;
+  std::shuffle(position.begin(), position.end(), random);
+  for (uint32_t v = 0; v < n; ++v) {
+    dag.colours.push_back(random() % 2 ? Colour::host : Colour::graph);
+    for (uint32_t u = 0; u < v; ++u) {
+      if (random() % 100 < density) dag.edges.emplace_back(position[u], position[v]);
+    }
+  }
+  return dag;
+}
+
+bool reaches(const ColouredDag& dag, uint32_t from, uint32_t to) {
+  std::vector<uint32_t> todo{from};
+  std::vector<bool> seen(dag.colours.size(), false);
+  while (!todo.empty()) {
+    const uint32_t u = todo.back();
+    todo.pop_back();
+    if (u == to) return true;
+    if (seen[u]) continue;
+    seen[u] = true;
+    for (auto [a, b] : dag.edges) {
+      if (a == u) todo.push_back(b);
+    }
+  }
+  return false;
+}
+
+void check_alternates(const ColouredDag& dag, const std::vector<uint32_t>& path) {
+  for (size_t i = 1; i < path.size(); ++i) {
+    CHECK(dag.colours[path[i - 1]] != dag.colours[path[i]]);
+    CHECK(reaches(dag, path[i - 1], path[i]));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("levels are the fewest runs and graphs over all orders") {
+  std::mt19937 random(20240611);
+  int ties = 0, several = 0;
+  for (int trial = 0; trial < 4000; ++trial) {
+    const ColouredDag dag = random_dag(random, 8);
+    const Levels levels = minimal_levels(dag);
+    const Counts best = by_all_orders(dag);
+    REQUIRE(levels.runs == best.runs);
+    REQUIRE(levels.graphs == best.graphs);
+
+    std::vector<std::vector<Colour>> colours(levels.runs);
+    for (uint32_t v = 0; v < dag.colours.size(); ++v) {
+      colours.at(levels.run[v]).push_back(dag.colours[v]);
+    }
+    uint32_t graphs = 0;
+    for (const auto& run : colours) {
+      REQUIRE(!run.empty());
+      REQUIRE(std::count(run.begin(), run.end(), run[0]) == static_cast<long>(run.size()));
+      graphs += run[0] == Colour::graph;
+    }
+    CHECK(graphs == levels.graphs);
+    for (auto [from, to] : dag.edges) REQUIRE(levels.run[from] <= levels.run[to]);
+
+    // The certificate is a proof from below.
+    check_alternates(dag, levels.certificate);
+    check_alternates(dag, levels.second);
+    const auto on_path = std::count_if(levels.certificate.begin(), levels.certificate.end(),
+                                       [&](uint32_t v) { return dag.colours[v] == Colour::graph; });
+    CHECK(on_path == levels.graphs);
+    if (levels.second.empty()) {
+      CHECK(levels.certificate.size() == levels.runs);
+    } else {
+      ++ties;
+      CHECK(levels.certificate.size() == levels.runs - 1);
+      CHECK(levels.second.size() == levels.runs - 1);
+      CHECK(dag.colours[levels.certificate[0]] == Colour::graph);
+      CHECK(dag.colours[levels.second[0]] == Colour::host);
+    }
+    several += levels.runs > 3;
+  }
+  CHECK(ties > 200);
+  CHECK(several > 200);
+}
+
+TEST_CASE("levels of no node, of one colour, and of a cycle") {
+  CHECK(minimal_levels({}).runs == 0);
+  CHECK(minimal_levels({}).certificate.empty());
+  const ColouredDag one{{Colour::graph, Colour::graph}, {{1, 0}}};
+  CHECK(minimal_levels(one).runs == 1);
+  CHECK(minimal_levels(one).graphs == 1);
+  const ColouredDag cycle{{Colour::graph, Colour::host, Colour::graph}, {{0, 1}, {1, 2}, {2, 1}}};
+  CHECK_THROWS_AS(minimal_levels(cycle), InternalError);
+}
+
+TEST_CASE("levels are linear in nodes and edges") {
+  std::mt19937 random(7);
+  ColouredDag dag;
+  constexpr uint32_t kNodes = 200'000;
+  for (uint32_t v = 0; v < kNodes; ++v) {
+    dag.colours.push_back(random() % 50 ? Colour::graph : Colour::host);
+    for (uint32_t e = 0; v > 0 && e < 2; ++e) {
+      dag.edges.emplace_back(v - 1 - below(random, std::min(v, 64u)), v);
+    }
+  }
+  const Levels levels = minimal_levels(dag);
+  CHECK(levels.runs == levels.certificate.size() + !levels.second.empty());
+}
