@@ -144,6 +144,7 @@ TEST_CASE("float literals keep every bit in few digits") {
     return op.substr(op.rfind(' ') + 1);
   };
   CHECK(text(DType::f32, 0.1) == "0.1");
+  CHECK(text(DType::f32, 0.123456789) == "0.12345679");
   CHECK(text(DType::f16, 0.1) == "0.1");
   CHECK(text(DType::bf16, 0.3) == "0.3");
   CHECK(text(DType::f32, 16777216) == "16777216");

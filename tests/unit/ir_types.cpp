@@ -222,6 +222,8 @@ TEST_CASE("slice") {
   CHECK(slice({2}, {3}, "f32[B]", "f32[T]") == "f32[T]");  // decided when the dims are bound
   CHECK(slice({1}, {2}, "f32[6]", "f32[4]") ==
         "slice: 4 elements from 1 by 2 leave axis 0 of f32[6]");
+  CHECK(slice({0}, {1}, "f32[6]", "f32[7]") ==
+        "slice: 7 elements from 0 by 1 leave axis 0 of f32[6]");
   CHECK(slice({7}, {1}, "f32[6]", "f32[0]") ==
         "slice: 0 elements from 7 by 1 leave axis 0 of f32[6]");
   CHECK(slice({kMax}, {1}, "f32[6]", "f32[2]").find("leave axis 0") != std::string::npos);

@@ -141,9 +141,7 @@ class RandomGraph {
     for (const Node& n : in) operands.push_back(n.v);
     return make({ir::OpKind::map, ir::MapAttr{fn}, operands}, exact, bound);
   }
-  Node input(TensorType t) {
-    return make({ir::OpKind::input, {}, {}, t, name("x")}, true, kInput);
-  }
+  Node input(TensorType t) { return make({ir::OpKind::input, {}, {}, t, name("x")}, true, kInput); }
   Node splat(TensorType t, double x) {
     Node n{g_.splat(t, x, {}, place()), true, std::fabs(x)};
     return n;
