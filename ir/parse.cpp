@@ -98,7 +98,7 @@ class Parser : Reader {
     const Place place = token_.place;
     const int64_t version = take_int("the version");
     if (version != kBirVersion) {
-      fail("E0102",
+      fail("E0105",
            fmt::format("this is version {} of the text form, only {} is known", version,
                        kBirVersion),
            place);
@@ -188,7 +188,7 @@ class Parser : Reader {
     const std::string number = take(Kind::value, "a value such as %3");
     const auto it = values_.find(number);
     if (it == values_.end()) {
-      fail("E0202", fmt::format("%{} is used before it is defined", number), place);
+      fail("E0204", fmt::format("%{} is used before it is defined", number), place);
     }
     if (!it->second.valid()) return std::nullopt;
     return it->second;
@@ -203,7 +203,7 @@ class Parser : Reader {
       for (int i = 0; i < kNumDTypes; ++i) {
         known.emplace_back(braid::name_of(static_cast<DType>(i)));
       }
-      fail("E0203", fmt::format("unknown dtype '{}'", name), place, suggest(name, known));
+      fail("E0205", fmt::format("unknown dtype '{}'", name), place, suggest(name, known));
     }
     TensorType t{*dtype, {}};
     take_symbol("[");
@@ -239,7 +239,7 @@ class Parser : Reader {
       if (s.name == token_.text) return;
       known.push_back(s.name);
     }
-    fail("E0206", fmt::format("no line declares the dim '{0}': write 'dim {0}'", token_.text),
+    fail("E0403", fmt::format("no line declares the dim '{0}': write 'dim {0}'", token_.text),
          token_.place, suggest(token_.text, known));
   }
 
@@ -281,7 +281,7 @@ class Parser : Reader {
     const Place place = token_.place;
     const std::string name = take(Kind::word, "an op");
     if (!find_op(name, op)) {
-      fail("E0204", fmt::format("unknown op '{}'", name), place, suggest(name, op_names()));
+      fail("E0202", fmt::format("unknown op '{}'", name), place, suggest(name, op_names()));
     }
     bool poisoned = false;
     if (op.kind == OpKind::constant) {
@@ -324,7 +324,7 @@ class Parser : Reader {
       const int64_t x = take_int("the value");
       one.set_int(0, x);
       if (one.int_at(0) != x) {
-        fail("E0103", fmt::format("{} does not fit {}", x, braid::name_of(t.dtype)), place);
+        fail("E0107", fmt::format("{} does not fit {}", x, braid::name_of(t.dtype)), place);
       }
     }
     l.bytes = std::move(one.bytes);
@@ -341,7 +341,7 @@ class Parser : Reader {
     // The length is compared before anything is allocated.
     if (const auto bytes = literal_bytes(t);
         !bytes || hex.size() % 2 != 0 || hex.size() / 2 != *bytes) {
-      fail("E0103",
+      fail("E0107",
            fmt::format("the literal has {} hex digits, which is not what {} holds", hex.size(),
                        to_string(t, &graph_.dims)),
            place);
@@ -350,9 +350,9 @@ class Parser : Reader {
     l.bytes.reserve(hex.size() / 2);
     for (size_t i = 0; i < hex.size(); i += 2) {
       const int high = digit(hex[i]), low = digit(hex[i + 1]);
-      if (high < 0 || low < 0) fail("E0103", "a literal's bytes are lower-case hex digits", place);
+      if (high < 0 || low < 0) fail("E0107", "a literal's bytes are lower-case hex digits", place);
       if (t.dtype == DType::b1 && high * 16 + low > 1) {
-        fail("E0103", "a byte of b1 is 00 or 01", place);
+        fail("E0107", "a byte of b1 is 00 or 01", place);
       }
       l.bytes.push_back(static_cast<std::byte>(high * 16 + low));
     }
@@ -403,7 +403,7 @@ class Parser : Reader {
       }
       if (name == "scale") return void(a->scale = take_double("the scale"));
     }
-    fail("E0205", fmt::format("this op has no attribute '{}'", name), place);
+    fail("E0102", fmt::format("this op has no attribute '{}'", name), place);
   }
 
   int checked_axis(int64_t axis, const Place& place) {

@@ -167,9 +167,9 @@ TEST_CASE("integer literals keep their extremes") {
     const std::string text = in_graph(std::string("  %0: ") + dtype + "[3] = constant " + x);
     CHECK(print(parse(text)) == text);
   }
-  CHECK(error("%0: i8[3] = constant 128") == "E0103 3:22 128 does not fit i8");
-  CHECK(error("%0: u8[] = constant -1") == "E0103 3:21 -1 does not fit u8");
-  CHECK(error("%0: b1[] = constant 2") == "E0103 3:21 2 does not fit b1");
+  CHECK(error("%0: i8[3] = constant 128") == "E0107 3:22 128 does not fit i8");
+  CHECK(error("%0: u8[] = constant -1") == "E0107 3:21 -1 does not fit u8");
+  CHECK(error("%0: b1[] = constant 2") == "E0107 3:21 2 does not fit b1");
   CHECK(error("%0: i32[] = constant 1.5").find("E0101 3:22 expected the value") == 0);
   CHECK(error("%0: i64[] = constant 9223372036854775808").find("E0101") == 0);
 }
@@ -216,7 +216,7 @@ TEST_CASE("every op kind and attribute is parsed") {
   %16: f32[8,4] = concat %11, %5 {axis=0}
   %17: f32[8,B,B] = gather %16, %18 {axis=1})";
   REQUIRE(errors(in_graph(lines)).size() == 1);
-  CHECK(errors(in_graph(lines))[0] == "E0202 23:33 %18 is used before it is defined");
+  CHECK(errors(in_graph(lines))[0] == "E0204 23:33 %18 is used before it is defined");
   const std::string good =
       in_graph(lines.substr(0, lines.rfind('\n')) + "\n  %17: f32[8,B*T] = input \"x\"" +
                "\n  %18: i32[T] = input \"at\"\n  %19: f32[8,T] = gather %17, %18 {axis=1}" +
@@ -230,17 +230,17 @@ TEST_CASE("every op kind and attribute is parsed") {
 TEST_CASE("errors have a place and a remedy") {
   using V = std::vector<std::string>;
   CHECK(error("%0: f32[2] = inptu \"x\"") ==
-        "E0204 3:14 unknown op 'inptu' (did you mean 'input'?)");
-  CHECK(error("%0: f23[2] = input \"x\"").find("E0203 3:5 unknown dtype 'f23' (did you mean") == 0);
+        "E0202 3:14 unknown op 'inptu' (did you mean 'input'?)");
+  CHECK(error("%0: f23[2] = input \"x\"").find("E0205 3:5 unknown dtype 'f23' (did you mean") == 0);
   CHECK(error("dim Batch\n%0: f32[Bacth] = input \"x\"") ==
-        "E0206 4:9 no line declares the dim 'Bacth': write 'dim Bacth' (did you mean 'Batch'?)");
-  CHECK(error("%0: f32[2] = map %0") == "E0204 3:14 unknown op 'map' (did you mean 'max'?)");
-  CHECK(error("%0: f32[2] = neg %0") == "E0202 3:18 %0 is used before it is defined");
+        "E0403 4:9 no line declares the dim 'Bacth': write 'dim Bacth' (did you mean 'Batch'?)");
+  CHECK(error("%0: f32[2] = map %0") == "E0202 3:14 unknown op 'map' (did you mean 'max'?)");
+  CHECK(error("%0: f32[2] = neg %0") == "E0204 3:18 %0 is used before it is defined");
   CHECK(error("%0: f32[2] = input \"x\"\n%0: f32[2] = input \"z\"") ==
         "E0201 4:1 %0 is defined twice");
   CHECK(error("dim B\ndim B = 3") == "E0201 4:5 there are two dims named 'B'");
   CHECK(error("dim B = -3") == "E0302 3:9 the default cannot be negative");
-  CHECK(error("%0: f32[2] = input \"x\" {axis=1}") == "E0205 3:25 this op has no attribute 'axis'");
+  CHECK(error("%0: f32[2] = input \"x\" {axis=1}") == "E0102 3:25 this op has no attribute 'axis'");
   CHECK(error("%0: i32[2] = iota {axis=0, axis=0}") ==
         "E0201 3:28 the attribute 'axis' stands here twice");
   CHECK(error("%0: i32[2] = iota {axis=9}") == "E0302 3:20 an axis lies between 0 and 7");
@@ -268,7 +268,7 @@ TEST_CASE("errors have a place and a remedy") {
         "E0604 4:1 an extent overflows 64 bits");
   CHECK(errors("") == V{"E0101 1:1 expected 'bir'"});
   CHECK(errors("bir 2\ngraph \"g\" {\n}\n") ==
-        V{"E0102 1:5 this is version 2 of the text form, only 1 is known"});
+        V{"E0105 1:5 this is version 2 of the text form, only 1 is known"});
   CHECK(errors("bir 1\ngraph \"g\" {\n") == V{"E0101 3:1 expected '}'"});
   CHECK(errors(in_graph("") + "x") == V{"E0101 5:1 nothing may follow the closing '}'"});
 }
@@ -284,10 +284,10 @@ TEST_CASE("all errors are found, and those that follow from another are not") {
                       "%5: f32[3] = exp %4\n"
                       "output \"z\" %7"));
   REQUIRE(all.size() == 4);
-  CHECK(all[0].find("E0203 3:5") == 0);
-  CHECK(all[1].find("E0204 6:14") == 0);
+  CHECK(all[0].find("E0205 3:5") == 0);
+  CHECK(all[1].find("E0202 6:14") == 0);
   CHECK(all[2].find("E0301 9:14") == 0);
-  CHECK(all[3].find("E0202 10:12") == 0);
+  CHECK(all[3].find("E0204 10:12") == 0);
 }
 
 TEST_CASE("a parsed graph is verified, with places in the text") {
@@ -300,15 +300,15 @@ TEST_CASE("a parsed graph is verified, with places in the text") {
 
 TEST_CASE("a literal's bytes are counted before anything is allocated") {
   CHECK(error("%0: f32[1000000000000000] = constant hex\"00\"") ==
-        "E0103 3:41 the literal has 2 hex digits, which is not what f32[1000000000000000] holds");
+        "E0107 3:41 the literal has 2 hex digits, which is not what f32[1000000000000000] holds");
   for (const char* t : {"f32[9223372036854775807,9223372036854775807]", "f32[2]",
                         "f32[4294967296,4294967296,0,5]"}) {
-    CHECK(error(std::string("%0: ") + t + " = constant hex\"0000000\"").find("E0103") == 0);
+    CHECK(error(std::string("%0: ") + t + " = constant hex\"0000000\"").find("E0107") == 0);
   }
-  CHECK(error("dim B\n%0: u8[B] = constant hex\"00\"").find("E0103") == 0);
+  CHECK(error("dim B\n%0: u8[B] = constant hex\"00\"").find("E0107") == 0);
   CHECK(error("%0: u8[2] = constant hex\"00fG\"") ==
-        "E0103 3:25 a literal's bytes are lower-case hex digits");
-  CHECK(error("%0: b1[2] = constant hex\"0002\"") == "E0103 3:25 a byte of b1 is 00 or 01");
+        "E0107 3:25 a literal's bytes are lower-case hex digits");
+  CHECK(error("%0: b1[2] = constant hex\"0002\"") == "E0107 3:25 a byte of b1 is 00 or 01");
   CHECK(error("%0: f32[0] = constant hex\"\"") == "");
   // A splat of any size is one element.
   CHECK(error("%0: f32[1000000000000000] = constant 1") == "");
