@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "ir/diagnostic.hpp"
+#include "ir/file.hpp"
 
 namespace braid {
 namespace {
@@ -268,39 +269,22 @@ HostTensor read_npy(const std::string& path) {
 
 void write_npy(const std::string& path, const HostTensor& t) {
   const std::string header = header_text(t);
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    if (!out) fail_io(temporary, "write");
-    out.write(kMagic.data(), static_cast<std::streamsize>(kMagic.size()));
-    const auto n = static_cast<uint16_t>(header.size());
-    const char version_and_length[4] = {1, 0, static_cast<char>(n & 0xff),
-                                        static_cast<char>(n >> 8)};
-    out.write(version_and_length, sizeof version_and_length);
-    out << header;
-    if (t.type.dtype == DType::bf16) {
-      for (int64_t i = 0; i < t.numel(); ++i) {
-        const auto x = static_cast<float>(t.at(i));
-        out.write(reinterpret_cast<const char*>(&x), sizeof x);
-      }
-    } else {
-      out.write(reinterpret_cast<const char*>(t.bytes.data()),
-                static_cast<std::streamsize>(t.bytes.size()));
+  const auto n = static_cast<uint16_t>(header.size());
+  std::string file(kMagic);
+  file += {1, 0, static_cast<char>(n & 0xff), static_cast<char>(n >> 8)};
+  file += header;
+  const auto append = [&](const void* data, size_t bytes) {
+    file.append(static_cast<const char*>(data), bytes);
+  };
+  if (t.type.dtype == DType::bf16) {
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      const auto x = static_cast<float>(t.at(i));
+      append(&x, sizeof x);
     }
-    out.flush();
-    if (!out) {
-      const int error = errno;
-      ::unlink(temporary.c_str());
-      errno = error;
-      fail_io(path, "write");
-    }
+  } else {
+    append(t.bytes.data(), t.bytes.size());
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    errno = error;
-    fail_io(path, "write");
-  }
+  write_file(path, file.data(), file.size());
 }
 
 }  // namespace braid

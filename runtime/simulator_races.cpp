@@ -15,14 +15,15 @@ struct Access {
   uint32_t node;
 };
 
-/// Two nodes, the smaller first, and the first bytes on which they conflict.
+/// Two nodes, the smaller first, and the first bytes on which they conflict. One node conflicts
+/// with itself if two of its arguments overlap and one is written: threads run in no order.
 struct Conflict {
   uint32_t a, b;
   Range at;
   bool a_writes, b_writes;
 };
 
-/// All pairs of nodes with conflicting accesses, each once, by a sweep over addresses.
+/// All pairs with conflicting accesses, each once, by a sweep over addresses.
 std::vector<Conflict> find_conflicts(const std::vector<Call>& calls) {
   std::vector<Access> accesses;
   for (uint32_t n = 0; n < calls.size(); ++n) {
@@ -36,7 +37,6 @@ std::vector<Conflict> find_conflicts(const std::vector<Call>& calls) {
   const auto meet = [&](std::vector<Access>& open, const Access& now) {
     std::erase_if(open, [&](const Access& o) { return o.range.high <= now.range.low; });
     for (const Access& o : open) {
-      if (o.node == now.node) continue;
       const Range at{now.range.low, std::min(o.range.high, now.range.high), true};
       const auto& [a, b] =
           std::minmax(o, now, [](const Access& x, const Access& y) { return x.node < y.node; });
@@ -96,6 +96,12 @@ std::vector<std::string> find_races(const std::vector<Call>& calls,
     if (reports.size() == kMostReports) {
       reports.push_back(fmt::format("and {} more races", races.size() - kMostReports));
       break;
+    }
+    if (r.a == r.b) {
+      reports.push_back(fmt::format(
+          "race: two arguments of {} share bytes {:#x} to {:#x}, and one of them is written",
+          call_text(calls, r.a), r.at.low, r.at.high));
+      continue;
     }
     reports.push_back(
         fmt::format("race: {} {} and {} {} bytes {:#x} to {:#x}, and no path of edges orders them",

@@ -114,9 +114,6 @@ std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vecto
                                               uint64_t seed);
 
 std::string read_file(const std::string& path);
-/// Writes under another name in the same folder and renames; a device or pipe is written as it is.
-/// Throws Error E0701.
-void write_file(const std::string& path, const void* data, size_t bytes);
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
 void say(std::string_view text);        // to stderr; that it is closed or full is no failure
 void note(const GlobalArgs& g, std::string_view line);  // by say(), unless quiet

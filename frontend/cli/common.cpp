@@ -48,27 +48,6 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-void write_file(const std::string& path, const void* data, size_t bytes) {
-  // Renaming would put a file in the place of a device or a pipe.
-  std::error_code ec;
-  const std::filesystem::file_status target = std::filesystem::status(path, ec);
-  const bool in_place =
-      std::filesystem::exists(target) && !std::filesystem::is_regular_file(target);
-  const std::string temp = in_place ? path : fmt::format("{}.{}.tmp", path, ::getpid());
-  std::FILE* f = std::fopen(temp.c_str(), "wb");
-  bool good = f != nullptr;
-  if (good) {
-    good = std::fwrite(data, 1, bytes, f) == bytes;
-    good = std::fclose(f) == 0 && good;
-    good = good && (in_place || std::rename(temp.c_str(), path.c_str()) == 0);
-  }
-  if (!good) {
-    const int why = errno;
-    if (!in_place) std::remove(temp.c_str());
-    fail("E0701", fmt::format("cannot write {}: {}", path, std::strerror(why)));
-  }
-}
-
 void print_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     fail("E0701", fmt::format("cannot write to standard output: {}", std::strerror(errno)));

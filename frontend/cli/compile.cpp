@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "frontend/cli/cli.hpp"
+#include "ir/file.hpp"
 
 namespace braid::cli {
 
