@@ -24,7 +24,7 @@ int main(int argc, char** argv) try {
   Executable mlp = build(g, store);
   std::printf("%s\n", to_text(mlp.program()).c_str());
 
-  const HostTensor input = random_tensor(x.type(), 7, "x");
+  const HostTensor input = random_tensor(mlp.type("x"), 7, "x");
   mlp.poison();
   const HostTensor y = mlp.run({{"x", input}}).at("y");
 

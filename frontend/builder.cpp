@@ -68,6 +68,7 @@ std::string Graph::Impl::describe(ir::ValueId v) const {
   const ir::Op& op = ir.def(v);
   const Place place = ir.place(op.loc);
   std::string kind(ir::info(op.kind).name);
+  if (op.kind == ir::OpKind::read) kind = "param";
   if (const auto* m = std::get_if<ir::MapAttr>(&op.attrs)) kind = info(m->fn).name;
   if (const auto* a = std::get_if<ir::ViewAttr>(&op.attrs)) kind = ir::name_of(a->kind);
   std::string s = fmt::format("'{}'  {}  from {}", ir.strings[op.name], str(ir.type(v)), kind);

@@ -88,8 +88,15 @@ struct Norms {
 
 }  // namespace
 
-HostTensor::HostTensor(TensorType t)
-    : type(std::move(t)), bytes(static_cast<size_t>(type.bytes())) {}
+HostTensor::HostTensor(TensorType t) : type(std::move(t)) {
+  if (!type.shape.is_static()) {
+    Diagnostic d;
+    d.code = "E0803";
+    d.message = "a tensor needs a type without symbolic dims: Executable::type() has the bound one";
+    throw Error(std::move(d));
+  }
+  bytes.resize(static_cast<size_t>(type.bytes()));
+}
 
 double HostTensor::at(int64_t i) const {
   switch (type.dtype) {

@@ -50,6 +50,8 @@ class Executable {
   /// use it are patched. Checks that the name exists, the size is exact, the address is 16-byte
   /// aligned, and the range overlaps no other binding, the arena or the store. Throws Error.
   void bind(std::string_view name, DevicePtr address, int64_t bytes);
+  /// The type of an input or output, with every dim bound. Throws Error for an unknown name.
+  TensorType type(std::string_view name) const;
   /// The memory an input or output uses now: the executable's own until bind.
   DevicePtr address(std::string_view name) const;
 

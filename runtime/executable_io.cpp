@@ -153,6 +153,10 @@ void Executable::bind(std::string_view name, DevicePtr address, int64_t bytes) {
   impl_->rebind(buffer, address);
 }
 
+TensorType Executable::type(std::string_view name) const {
+  return impl_->program.buffers[impl_->buffer_named(name, true)].type;
+}
+
 DevicePtr Executable::address(std::string_view name) const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->bases[impl_->buffer_named(name, true)];

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "frontend/cli/cli.hpp"
 #include "runtime/measure.hpp"
@@ -8,7 +9,7 @@
 namespace braid::cli {
 namespace {
 
-/// Puts the params that a program writes back when it dies.
+/// Remembers the params that a program writes, to put them back.
 class KeepState {
  public:
   KeepState(const Program& p, Store store) : store_(std::move(store)) {
@@ -28,10 +29,15 @@ class KeepState {
 }  // namespace
 
 int bench_command(const BenchArgs& a, const GlobalArgs& g) {
-  const Device device = Device::open(a.device);
-  if (device.simulated()) {
-    throw NoDevice("bench measures a GPU, and the simulator's times mean nothing");
+  std::optional<Device> found;
+  try {
+    found = Device::open(a.device);
+  } catch (const NoDevice& e) {
+    // Without the driver's advice to simulate: there is nothing to measure then.
+    const std::string_view why = e.what();
+    throw NoDevice(fmt::format("bench needs a GPU: {}", why.substr(0, why.find(": "))));
   }
+  const Device& device = *found;
   Program program = load_program(a.plan, g, device.target().arch);
   compile_kernels(program, g);
   Store store(device);

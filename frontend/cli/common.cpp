@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,7 +43,7 @@ std::string read_file(const std::string& path) {
     text.append(part, n);
   }
   if (!file || std::ferror(file.get())) {
-    fail("E0701", fmt::format("cannot read {}: {}", path == "-" ? "standard input" : path,
+    fail("E0100", fmt::format("cannot read {}: {}", path == "-" ? "standard input" : path,
                               std::strerror(errno)));
   }
   return text;
@@ -122,6 +123,9 @@ ir::Graph load_graph(const PlanArgs& a, Options& options) {
   }
   const std::string text = read_file(a.file);
   const std::string name = a.file == "-" ? "<stdin>" : a.file;
+  if (a.file == "-" && text.rfind("BRAIDPRG", 0) == 0) {
+    throw UsageError("a .braid file cannot come from standard input: give its name");
+  }
   const bool bir = a.file == "-" ? text.rfind("bir", 0) == 0 : ends_with(a.file, ".bir");
   if (bir) return ir::parse(text, name);
   TomlModel model = read_toml(text, name);
@@ -194,7 +198,12 @@ std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::st
     if (eq == 0 || eq == std::string::npos || eq + 2 == arg.size()) {
       throw UsageError(fmt::format("{} takes NAME=@FILE.npy, not '{}'", flag, arg));
     }
-    out.push_back({arg.substr(0, eq), arg.substr(eq + 2)});
+    NamedFile f{arg.substr(0, eq), arg.substr(eq + 2)};
+    for (const NamedFile& other : out) {
+      if (other.name == f.name)
+        throw UsageError(fmt::format("{} '{}' is given twice", flag, f.name));
+    }
+    out.push_back(std::move(f));
   }
   return out;
 }
@@ -229,6 +238,10 @@ HostTensor load_tensor(const std::string& file, const TensorType& type, std::str
   for (int64_t i = 0; i < t.numel(); ++i) {
     if (is_float(type.dtype)) {
       out.set(i, t.at(i));
+      if (std::isinf(out.at(i)) && !std::isinf(t.at(i))) {
+        fail("E0802", fmt::format("{} holds {}, which does not fit '{}', {}", file, t.at(i), name,
+                                  to_string(type)));
+      }
       continue;
     }
     out.set_int(i, t.int_at(i));

@@ -9,6 +9,12 @@ int compile_command(const CompileArgs& a, const GlobalArgs& g) {
   if (is_program_file(a.plan.file)) {
     throw UsageError(fmt::format("{} is compiled already", a.plan.file));
   }
+  for (const std::string_view model : {".toml", ".bir"}) {
+    if (a.output.size() > model.size() && a.output.ends_with(model)) {
+      throw UsageError(
+          fmt::format("-o {}: that is a model's name, the output is a .braid file", a.output));
+    }
+  }
   Program p = load_program(a.plan, g);
   compile_kernels(p, g);
   const std::vector<std::byte> bytes = write_program(p);

@@ -159,8 +159,10 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   add_named(*c, "--param", a.run.params, "a param (default: its init, by --seed)");
   add_named(*c, "--output", a.run.outputs, "write an output");
   add_named(*c, "--expect", a.run.expects, "compare an output; a mismatch is exit code 5");
-  c->add_option("--rtol", a.run.rtol, "relative tolerance per element (default 1e-4)");
-  c->add_option("--atol", a.run.atol, "absolute tolerance per element (default 1e-6)");
+  c->add_option("--rtol", a.run.rtol, "relative tolerance per element (default 1e-4)")
+      ->check(CLI::NonNegativeNumber);
+  c->add_option("--atol", a.run.atol, "absolute tolerance per element (default 1e-6)")
+      ->check(CLI::NonNegativeNumber);
   c->add_option("--seed", a.run.seed, "of random inputs and params (default 1)")
       ->check(not_a_number);
   c->add_option("--steps", a.run.steps, "launches; state carries over (default 1)");
