@@ -10,6 +10,7 @@
 #include "ir/text.hpp"
 #include "passes/check.hpp"
 #include "passes/plan.hpp"
+#include "passes/view_chains.hpp"
 
 namespace braid {
 namespace {
@@ -62,7 +63,10 @@ constexpr Pass kPasses[] = {
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
      graph_text, "bir"},
     {"home", "every version of a param in its one buffer: copies and order",
-     [](Compilation& c, const Options&) { c.homes = plan_homes(c.graph); },
+     [](Compilation& c, const Options&) {
+       cap_view_chains(c.graph);
+       c.homes = plan_homes(c.graph);
+     },
      [](const Compilation& c) { return ir::print(c.graph) + c.homes.print(c.graph); }, "txt"},
     {"levels", "the fewest graphs, with the path that forces them",
      [](Compilation& c, const Options&) { c.levels = assign_levels(c.graph, c.homes); },

@@ -13,6 +13,17 @@ ir::ValueId param_of(const ir::Graph& body, ir::ValueId state) {
   return state;
 }
 
+/// Whether `v` is computed by no op of the kernel: memory can be read at any element, so where one
+/// op reads it says nothing of where another stands.
+bool from_memory(const ir::Graph& body, ir::ValueId v) {
+  while (body.def(v).kind == OpKind::view || body.def(v).kind == OpKind::read) {
+    v = body.def(v).operands[0];
+  }
+  const OpKind kind = body.def(v).kind;
+  return kind == OpKind::input || kind == OpKind::param || kind == OpKind::constant ||
+         kind == OpKind::iota;
+}
+
 /// Where the sink's element lies in its argument.
 Index address(ExprWriter& writer, const PlacedSink& p) {
   const ir::Graph& body = writer.body();
@@ -88,7 +99,7 @@ bool Elements::forward(const ir::Op& op) {
     }
     return false;
   }
-  if (op.kind != OpKind::view) return false;
+  if (op.kind != OpKind::view || from_memory(body_, op.operands[0])) return false;
   const At* at = find(op.operands[0]);
   const TensorType& from = body_.type(op.operands[0]);
   const TensorType& to = body_.type(op.result);
@@ -120,7 +131,7 @@ bool Elements::backward(const ir::Op& op) {
   for (const ir::ValueId v : op.operands) {
     const TensorType& from = body_.type(v);
     const TensorType& to = body_.type(op.result);
-    if (find(v) || from.shape.numel() != to.shape.numel()) continue;
+    if (find(v) || from.shape.numel() != to.shape.numel() || from_memory(body_, v)) continue;
     set(v, op.kind == OpKind::map
                ? At(*at)
                : through_view(pool_, std::get<ir::ViewAttr>(op.attrs), from, to, *at));

@@ -22,7 +22,7 @@ std::vector<Sink> sinks_of(const ir::Graph& body, const Signature& signature);
 std::vector<bool> needed_by(const ir::Graph& body, const std::vector<Sink>& sinks);
 
 /// The element of each value that belongs to the thread's place in the domain. Known at some
-/// values, it follows through maps and through views that keep every element.
+/// values, it follows through maps and through views of computed values that keep every element.
 class Elements {
  public:
   Elements(const ir::Graph& body, IndexPool& pool) : body_(body), pool_(pool) {}
