@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kMaxStreams = 32;
 constexpr int64_t kMaxNodes = 1'000'000;
+/// Expansion walks blocks in blocks by recursion.
+constexpr size_t kMaxBlockDepth = 500;
 
 std::optional<std::string> read_string(const Item& table, std::string_view key, Report& report) {
   const Entry* e = table.find(key);
@@ -153,6 +155,12 @@ class BlockSizes {
         if (it == model_.blocks.end()) continue;
         if (std::find(path_.begin(), path_.end(), &it->second) != path_.end()) {
           report_cycle(it->second, n);
+          n.bad = true;
+          continue;
+        }
+        if (path_.size() >= kMaxBlockDepth) {
+          report_.error("E0506", n.place,
+                        fmt::format("blocks are nested deeper than {}", kMaxBlockDepth));
           n.bad = true;
           continue;
         }

@@ -120,6 +120,7 @@ std::string to_text(const Program& p) {
   if (!p.options.empty()) out += fmt::format("options {}\n", p.options);
   for (const auto& [name, value] : p.dims) out += fmt::format("dim {} = {}\n", name, value);
   for (const ir::Repeat& r : p.repeats) {
+    if (r.count < 1) continue;
     out += fmt::format("repeat {}0 .. {}{}\n", r.prefix, r.prefix, r.count - 1);
   }
 
@@ -175,7 +176,9 @@ std::string to_text(const Program& p) {
   Table t;
   std::map<Segment, int64_t> total;
   for (const Buffer& b : p.buffers) {
-    total[b.segment] += b.bytes;
+    // A file may claim any sizes; their sum stays at the largest number.
+    int64_t& sum = total[b.segment];
+    if (__builtin_add_overflow(sum, b.bytes, &sum)) sum = INT64_MAX;
     const bool placed = b.segment == Segment::temp || b.segment == Segment::constant;
     t.row({std::string(name_of(b.segment)), placed ? fmt::format("@{}", b.offset) : "",
            fmt::format("{} B", b.bytes), to_string(b.type), b.name});

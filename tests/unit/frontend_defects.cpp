@@ -4,6 +4,7 @@
 #include <string>
 
 #include "frontend/compile.hpp"
+#include "frontend/toml.hpp"
 #include "ir/interpret.hpp"
 #include "ir/text.hpp"
 
@@ -57,6 +58,21 @@ TEST_CASE("long chains of views get memory in between: text and time stay linear
   for (const Kernel& k : program.kernels) text += k.body.ops().size();
   CHECK(program.kernels.size() < 10);
   CHECK(text < 200);
+}
+
+TEST_CASE("blocks nested without end are refused, not followed") {
+  std::string text = "format = 1\n[inputs]\nx = { dtype = \"f32\", shape = [4] }\n";
+  const int depth = 20000;
+  for (int i = 0; i < depth; ++i) {
+    const std::string inner =
+        i + 1 < depth ? "block = \"b" + std::to_string(i + 1) + "\"" : std::string("op = \"relu\"");
+    text += "[block.b" + std::to_string(i) +
+            "]\nin = [\"h\"]\nout = [\"y\"]\nnodes = [{ out = " + "\"y\", " + inner +
+            ", in = [\"h\"] }]\n";
+  }
+  text +=
+      "[graph]\nnodes = [{ out = \"z\", block = \"b0\", in = [\"x\"] }]\n[outputs]\nz = \"z\"\n";
+  CHECK_THROWS_AS(read_toml(text, "deep.toml"), Error);
 }
 
 }  // namespace
