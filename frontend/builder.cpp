@@ -67,10 +67,8 @@ ir::Loc Graph::Impl::loc(const Where& where) {
 std::string Graph::Impl::describe(ir::ValueId v) const {
   const ir::Op& op = ir.def(v);
   const Place place = ir.place(op.loc);
-  std::string kind(ir::info(op.kind).name);
-  if (op.kind == ir::OpKind::read) kind = "param";
-  if (const auto* m = std::get_if<ir::MapAttr>(&op.attrs)) kind = info(m->fn).name;
-  if (const auto* a = std::get_if<ir::ViewAttr>(&op.attrs)) kind = ir::name_of(a->kind);
+  // People know the param, not its read.
+  const std::string kind = op.kind == ir::OpKind::read ? "param" : ir::mnemonic(op);
   std::string s = fmt::format("'{}'  {}  from {}", ir.strings[op.name], str(ir.type(v)), kind);
   if (place.known()) s += fmt::format(" at {}:{}:{}", place.file, place.line, place.column);
   return s;

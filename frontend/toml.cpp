@@ -1,16 +1,11 @@
 #include "frontend/toml.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iterator>
-#include <sstream>
 #include <tuple>
 
 #include "frontend/toml_internal.hpp"
+#include "ir/file.hpp"
 
 namespace braid {
 
@@ -38,18 +33,6 @@ TomlModel read_toml(std::string_view text, std::string_view file) {
   return result;
 }
 
-TomlModel load_toml(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  in.peek();  // a folder opens, but cannot be read
-  if (!in.is_open() || in.bad()) {
-    Diagnostic d;
-    d.code = "E0100";
-    d.message = fmt::format("cannot read '{}': {}", path, std::strerror(errno));
-    throw Error(std::move(d));
-  }
-  std::ostringstream text;
-  text << in.rdbuf();
-  return read_toml(text.str(), path);
-}
+TomlModel load_toml(const std::string& path) { return read_toml(read_file(path), path); }
 
 }  // namespace braid

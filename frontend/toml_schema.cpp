@@ -6,11 +6,11 @@
 #include <cctype>
 
 #include "frontend/toml_internal.hpp"
+#include "ir/program.hpp"
 
 namespace braid::toml_reader {
 namespace {
 
-constexpr int64_t kMaxStreams = 32;
 constexpr int64_t kMaxNodes = 1'000'000;
 /// Expansion walks blocks in blocks by recursion.
 constexpr size_t kMaxBlockDepth = 500;
@@ -37,7 +37,7 @@ Declaration read_declaration(const Entry& e, bool param, Dims& dims, Report& rep
   if (t && s) d.type = TypeArg{*t, *s};
   if (const Entry* init = e.value.find("init");
       init && report.expect(init->value, Item::Kind::string, "'init'")) {
-    const std::vector<std::string> names{"normal", "zeros", "ones"};
+    const std::vector<std::string> names(ir::kInitNames.begin(), ir::kInitNames.end());
     const auto it = std::find(names.begin(), names.end(), init->value.text);
     if (it == names.end()) {
       report.error("E0107", init->value.place,
@@ -146,8 +146,13 @@ class BlockSizes {
   }
 
  private:
-  int64_t size(NodeList& list) {
-    int64_t total = 0;
+  struct Size {
+    int64_t nodes = 0;
+    size_t depth = 0;  // blocks in blocks, itself included
+  };
+
+  Size size(NodeList& list) {
+    Size total;
     for (Node& n : list.nodes) {
       int64_t nodes = 1;
       if (n.kind == Node::Kind::block && !n.bad) {
@@ -158,30 +163,34 @@ class BlockSizes {
           n.bad = true;
           continue;
         }
-        if (path_.size() >= kMaxBlockDepth) {
+        // Above in the walk and below as counted: blocks come in any order.
+        const Size inner = path_.size() < kMaxBlockDepth ? size(it->second) : Size{0, 0};
+        if (path_.size() + inner.depth >= kMaxBlockDepth) {
           report_.error("E0506", n.place,
                         fmt::format("blocks are nested deeper than {}", kMaxBlockDepth));
           n.bad = true;
           continue;
         }
-        nodes = size(it->second) * std::max<int64_t>(n.repeat, 1);
+        total.depth = std::max(total.depth, inner.depth);
+        nodes = inner.nodes * std::max<int64_t>(n.repeat, 1);
       }
-      total += nodes;
-      if (total > kMaxNodes) {
+      total.nodes += nodes;
+      if (total.nodes > kMaxNodes) {
         report_.error(
             "E0506", n.place,
             fmt::format("with all its blocks the model has more than {} nodes", kMaxNodes));
         n.bad = true;
-        total -= nodes;
+        total.nodes -= nodes;
       }
     }
     return total;
   }
 
-  int64_t size(Block& block) {
+  Size size(Block& block) {
     if (const auto it = sizes_.find(&block); it != sizes_.end()) return it->second;
     path_.push_back(&block);
-    const int64_t total = size(block.list);
+    Size total = size(block.list);
+    ++total.depth;
     path_.pop_back();
     return sizes_[&block] = total;
   }
@@ -200,7 +209,7 @@ class BlockSizes {
   Model& model_;
   Report& report_;
   std::vector<const Block*> path_;
-  std::map<const Block*, int64_t> sizes_;
+  std::map<const Block*, Size> sizes_;
 };
 
 void read_outputs(const Item& root, const Names& names, Model& model, Report& report) {

@@ -61,7 +61,14 @@ class Error : public std::runtime_error {
 /// No usable driver, device or NVRTC. Exit code 3.
 class NoDevice : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit NoDevice(std::string reason, const std::string& remedy = {})
+      : std::runtime_error(remedy.empty() ? reason : reason + ": " + remedy),
+        reason_(std::move(reason)) {}
+  /// What is missing, without what to do about it, for those who do something else.
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
 };
 
 /// A driver or NVRTC call failed; the message holds call, code name and node or buffer. Exit

@@ -7,10 +7,36 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "ir/diagnostic.hpp"
 
 namespace braid {
+namespace {
+
+[[noreturn]] void fail(std::string code, std::string message) {
+  Diagnostic d;
+  d.code = std::move(code);
+  d.message = std::move(message);
+  throw Error(std::move(d));
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  // Not by a stream: its iterators throw something else for a folder.
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      path == "-" ? stdin : std::fopen(path.c_str(), "rb"), std::fclose);
+  std::string text;
+  char part[1 << 16];
+  for (size_t n = 1; file && n > 0;) {
+    n = std::fread(part, 1, sizeof part, file.get());
+    text.append(part, n);
+  }
+  if (file && !std::ferror(file.get())) return text;
+  fail("E0100", fmt::format("cannot read {}: {}", path == "-" ? "standard input" : "'" + path + "'",
+                            std::strerror(errno)));
+}
 
 void write_file(const std::string& path, const void* data, size_t bytes) {
   std::error_code ec;
@@ -28,10 +54,7 @@ void write_file(const std::string& path, const void* data, size_t bytes) {
   if (good) return;
   const int why = errno;
   if (!in_place) std::remove(temp.c_str());
-  Diagnostic d;
-  d.code = "E0701";
-  d.message = fmt::format("cannot write {}: {}", path, std::strerror(why));
-  throw Error(std::move(d));
+  fail("E0701", fmt::format("cannot write {}: {}", path, std::strerror(why)));
 }
 
 }  // namespace braid

@@ -67,6 +67,9 @@ struct ConstAttr {
 };
 /// How a Store fills a param that nobody loads. `normal` is deterministic in the seed and name.
 enum class Init : uint8_t { normal = 0, zeros = 1, ones = 2 };
+/// By number, as models and dumps write them.
+inline constexpr std::array<std::string_view, 3> kInitNames{"normal", "zeros", "ones"};
+inline std::string_view name_of(Init i) { return kInitNames[static_cast<size_t>(i)]; }
 struct ParamAttr {
   Init init = Init::normal;
   double scale = 0.05;  // standard deviation for normal

@@ -397,8 +397,8 @@ class Parser : Reader {
     }
     if (auto* a = std::get_if<ParamAttr>(&op.attrs)) {
       if (name == "init") {
-        a->init = static_cast<Init>(
-            take_choice({"normal", "zeros", "ones"}, "init to be normal, zeros or ones"));
+        a->init = static_cast<Init>(take_choice({kInitNames.begin(), kInitNames.end()},
+                                                "init to be normal, zeros or ones"));
         return;
       }
       if (name == "scale") return void(a->scale = take_double("the scale"));

@@ -34,16 +34,6 @@ std::string axes(const Axes& a, int rank) {
   return list(std::span(a.data(), static_cast<size_t>(rank)));
 }
 
-/// The op's name in the text: the function of a map, the kind of a view.
-std::string mnemonic(const Op& op) {
-  if (const auto* a = std::get_if<MapAttr>(&op.attrs)) return std::string(braid::info(a->fn).name);
-  if (const auto* a = std::get_if<ReduceAttr>(&op.attrs)) {
-    return fmt::format("reduce_{}", braid::info(a->fn).name);
-  }
-  if (const auto* a = std::get_if<ViewAttr>(&op.attrs)) return std::string(name_of(a->kind));
-  return std::string(info(op.kind).name);
-}
-
 /// The fewest digits that, read as a double and rounded to the dtype, give these bytes again.
 std::string shortest(const HostTensor& one) {
   const double x = one.at(0);
@@ -118,9 +108,8 @@ std::string attributes(const Graph& g, const Op& op) {
     }
     std::string operator()(const AxisAttr& a) const { return fmt::format("axis={}", a.axis); }
     std::string operator()(const ParamAttr& a) const {
-      constexpr std::array<std::string_view, 3> kInit{"normal", "zeros", "ones"};
       if (a.init != Init::normal) {
-        return fmt::format("init={}", kInit[static_cast<size_t>(a.init)]);
+        return fmt::format("init={}", name_of(a.init));
       }
       return a == ParamAttr{} ? "" : fmt::format("scale={}", a.scale);
     }
@@ -149,6 +138,15 @@ std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
 }
 
 }  // namespace
+
+std::string mnemonic(const Op& op) {
+  if (const auto* a = std::get_if<MapAttr>(&op.attrs)) return std::string(braid::info(a->fn).name);
+  if (const auto* a = std::get_if<ReduceAttr>(&op.attrs)) {
+    return fmt::format("reduce_{}", braid::info(a->fn).name);
+  }
+  if (const auto* a = std::get_if<ViewAttr>(&op.attrs)) return std::string(name_of(a->kind));
+  return std::string(info(op.kind).name);
+}
 
 std::string print_op(const Graph& graph, OpId id) { return op_text(graph, id, {}); }
 

@@ -132,6 +132,9 @@ struct Edge {
   uint32_t buffer = UINT32_MAX;  // for raw, war, waw
 };
 
+/// No body has more lanes, and nobody may ask for more streams.
+inline constexpr int kMaxStreams = 32;
+
 /// A graph (or, later, the body of a conditional): nodes in launch order, which is topological.
 struct Body {
   std::vector<Node> nodes;

@@ -168,10 +168,9 @@ Body body_from(const Json& j) {
 }
 
 Json param_json(const ParamBinding& b) {
-  static constexpr std::array<std::string_view, 3> kInit{"normal", "zeros", "ones"};
   return {{"name", b.name},
           {"buffer", b.buffer},
-          {"init", kInit[static_cast<size_t>(b.init)]},
+          {"init", name_of(b.init)},
           {"scale", b.scale},
           {"written", b.written},
           {"first_value", b.first_value},
@@ -182,11 +181,7 @@ ParamBinding param_from(const Json& j) {
   ParamBinding b;
   b.name = j.at("name").get<std::string>();
   b.buffer = integer<uint32_t>(j.at("buffer"));
-  const auto init = j.at("init").get<std::string>();
-  if (init != "normal" && init != "zeros" && init != "ones") {
-    throw std::runtime_error("unknown init '" + init + "'");
-  }
-  b.init = init == "normal" ? ir::Init::normal : init == "zeros" ? ir::Init::zeros : ir::Init::ones;
+  b.init = enum_from<ir::Init>(j.at("init"), static_cast<int>(ir::kInitNames.size()));
   b.scale = j.at("scale").get<double>();
   b.written = j.at("written").get<bool>();
   b.first_value = integer<uint32_t>(j.at("first_value"));

@@ -16,6 +16,9 @@ struct PrintOptions {
 };
 /// Deterministic; parse(print(g)) prints the same text.
 std::string print(const Graph& graph, const PrintOptions& options = {});
+/// What the text calls an op: the function of a map ("relu") or reduction ("reduce_add"), the kind
+/// of a view, else the kind of op.
+std::string mnemonic(const Op& op);
 /// One op as print() would write it, for error messages.
 std::string print_op(const Graph& graph, OpId id);
 

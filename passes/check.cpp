@@ -8,8 +8,6 @@
 #include <set>
 #include <tuple>
 
-#include "passes/options.hpp"
-
 namespace braid {
 namespace {
 

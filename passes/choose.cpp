@@ -23,20 +23,10 @@ using ir::ValueId;
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-/// What people call the op: the function of a map, the kind of a view.
-std::string mnemonic(const ir::Op& op) {
-  if (const auto* a = std::get_if<ir::MapAttr>(&op.attrs)) return std::string(info(a->fn).name);
-  if (const auto* a = std::get_if<ir::ReduceAttr>(&op.attrs)) {
-    return fmt::format("reduce_{}", info(a->fn).name);
-  }
-  if (const auto* a = std::get_if<ir::ViewAttr>(&op.attrs)) return std::string(name_of(a->kind));
-  return std::string(ir::info(op.kind).name);
-}
-
 /// "l1/dot" for an op named after its kind, "h (add)" for one with a name of its own.
 std::string op_label(const ir::Graph& g, const ir::Op& op) {
   const std::string_view name = g.strings[op.name];
-  const std::string kind = mnemonic(op);
+  const std::string kind = ir::mnemonic(op);
   if (name.empty()) return kind;
   const std::string_view last = name.substr(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1);
   return last == kind ? std::string(name) : fmt::format("{} ({})", name, kind);
@@ -213,7 +203,7 @@ class Chooser {
     std::string text;
     std::vector<std::string> seen;
     for (OpId id : group.ops) {
-      const std::string m = mnemonic(g_.op(id));
+      const std::string m = ir::mnemonic(g_.op(id));
       if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
       seen.push_back(m);
       if (m == name_of(group.family)) continue;

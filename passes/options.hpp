@@ -9,9 +9,6 @@
 
 namespace braid {
 
-/// The most that Options::streams may ask for.
-inline constexpr int kMaxStreams = 32;
-
 /// One step of long work: "kernels", 3 of 17. Return false to cancel.
 using Progress = std::function<bool(std::string_view phase, int64_t step, int64_t total)>;
 

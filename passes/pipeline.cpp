@@ -62,11 +62,10 @@ constexpr Pass kPasses[] = {
     {"bind", "give every symbolic dim its value", run_bind, graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
      graph_text, "bir"},
+    {"views", "memory in between where many views follow one another",
+     [](Compilation& c, const Options&) { cap_view_chains(c.graph); }, graph_text, "bir"},
     {"home", "every version of a param in its one buffer: copies and order",
-     [](Compilation& c, const Options&) {
-       cap_view_chains(c.graph);
-       c.homes = plan_homes(c.graph);
-     },
+     [](Compilation& c, const Options&) { c.homes = plan_homes(c.graph); },
      [](const Compilation& c) { return ir::print(c.graph) + c.homes.print(c.graph); }, "txt"},
     {"levels", "the fewest graphs, with the path that forces them",
      [](Compilation& c, const Options&) { c.levels = assign_levels(c.graph, c.homes); },

@@ -34,11 +34,11 @@ bool is_sticky(CUresult r) {
 void require_device(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return;
   if (result == CUDA_ERROR_NO_DEVICE) {
-    throw NoDevice("no CUDA device found: check nvidia-smi, or run with --device=sim");
+    throw NoDevice("no CUDA device found", "check nvidia-smi, or run with --device=sim");
   }
-  throw NoDevice(fmt::format(
-      "the CUDA driver does not start: {}: {} ({}): check nvidia-smi, or run with --device=sim",
-      call, result_name(result), static_cast<int>(result)));
+  throw NoDevice(fmt::format("the CUDA driver does not start: {}: {} ({})", call,
+                             result_name(result), static_cast<int>(result)),
+                 "check nvidia-smi, or run with --device=sim");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Device Device::open(std::string_view which) {
     return on(runtime::load_cuda_driver());
   } catch (const NoDevice& reason) {
     Device simulator = on(runtime::make_simulator());
-    simulator.context_->note = reason.what();
+    simulator.context_->note = reason.reason();
     return simulator;
   }
 }
@@ -54,9 +54,8 @@ Target Device::target() const {
   const std::string arch = fmt::format("sm_{}{}", context_->major, context_->minor);
   if (const std::optional<Target> target = target_from_name(arch)) return *target;
   throw NoDevice(
-      fmt::format("device {} ({}) has architecture {}: Braid compiles for sm_80 to sm_121; run "
-                  "with --device=sim",
-                  context_->ordinal, context_->name, arch));
+      fmt::format("device {} ({}) has architecture {}", context_->ordinal, context_->name, arch),
+      "Braid compiles for sm_80 to sm_121; run with --device=sim");
 }
 
 }  // namespace braid

@@ -23,15 +23,14 @@ class CudaDriver final : public Driver {
   CudaDriver() {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-      throw NoDevice(
-          "CUDA driver library libcuda.so.1 not found: install the NVIDIA driver, or run with "
-          "--device=sim");
+      throw NoDevice("CUDA driver library libcuda.so.1 not found",
+                     "install the NVIDIA driver, or run with --device=sim");
     }
     auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
     if (!get) {
       throw NoDevice(
-          "libcuda.so.1 has no cuGetProcAddress_v2: update the NVIDIA driver to one for CUDA 12.8 "
-          "or newer, or run with --device=sim");
+          "libcuda.so.1 has no cuGetProcAddress_v2",
+          "update the NVIDIA driver to one for CUDA 12.8 or newer, or run with --device=sim");
     }
     // First, so that a missing call can be reported with the driver's version.
     resolve(get, "cuDriverGetVersion", 2020, reinterpret_cast<void**>(&call_version_));
@@ -56,14 +55,13 @@ class CudaDriver final : public Driver {
     if (result == CUDA_SUCCESS && *to) return;
     if (result == CUDA_ERROR_STUB_LIBRARY) {
       throw NoDevice(
-          "the libcuda.so.1 that was found is the toolkit's stub and no driver: take its folder "
-          "out "
-          "of LD_LIBRARY_PATH and install the NVIDIA driver, or run with --device=sim");
+          "the libcuda.so.1 that was found is the toolkit's stub and no driver",
+          "take its folder out of LD_LIBRARY_PATH and install the NVIDIA driver, or run with "
+          "--device=sim");
     }
-    throw NoDevice(
-        fmt::format("the NVIDIA driver (CUDA {}) does not offer {} as of CUDA {}: update the "
-                    "driver to one for CUDA 12.8 or newer, or run with --device=sim",
-                    version_text(version_), name, version_text(version)));
+    throw NoDevice(fmt::format("the NVIDIA driver (CUDA {}) does not offer {} as of CUDA {}",
+                               version_text(version_), name, version_text(version)),
+                   "update the driver to one for CUDA 12.8 or newer, or run with --device=sim");
   }
 
   int version_ = 0;

@@ -34,8 +34,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
     found = Device::open(a.device);
   } catch (const NoDevice& e) {
     // Without the driver's advice to simulate: there is nothing to measure then.
-    const std::string_view why = e.what();
-    throw NoDevice(fmt::format("bench needs a GPU: {}", why.substr(0, why.find(": "))));
+    throw NoDevice(fmt::format("bench needs a GPU: {}", e.reason()));
   }
   const Device& device = *found;
   Program program = load_program(a.plan, g, device.target().arch);

@@ -113,7 +113,6 @@ HostTensor load_tensor(const std::string& file, const TensorType& type, std::str
 std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vector<NamedFile>& files,
                                               uint64_t seed);
 
-std::string read_file(const std::string& path);
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
 void say(std::string_view text);        // to stderr; that it is closed or full is no failure
 void note(const GlobalArgs& g, std::string_view line);  // by say(), unless quiet

@@ -12,6 +12,7 @@
 #include "frontend/cli/cli.hpp"
 #include "frontend/npy.hpp"
 #include "frontend/toml.hpp"
+#include "ir/file.hpp"
 #include "ir/text.hpp"
 #include "passes/check.hpp"
 #include "runtime/nvrtc.hpp"
@@ -31,23 +32,6 @@ bool ends_with(std::string_view s, std::string_view end) {
 }
 
 }  // namespace
-
-std::string read_file(const std::string& path) {
-  // Not by a stream: its iterators throw something else for a folder.
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      path == "-" ? stdin : std::fopen(path.c_str(), "rb"), std::fclose);
-  std::string text;
-  char part[1 << 16];
-  for (size_t n = 1; file && n > 0;) {
-    n = std::fread(part, 1, sizeof part, file.get());
-    text.append(part, n);
-  }
-  if (!file || std::ferror(file.get())) {
-    fail("E0100", fmt::format("cannot read {}: {}", path == "-" ? "standard input" : path,
-                              std::strerror(errno)));
-  }
-  return text;
-}
 
 void print_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {

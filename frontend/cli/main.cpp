@@ -26,7 +26,7 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   if (file_needed) file->required();
   c.add_option("--target", a.target, "what to compile for: sm_90 (default), sm_80, ...");
   c.add_option("--streams", a.streams, "at most this many kernels side by side (default 8)")
-      ->check(CLI::Range(1, 32));
+      ->check(CLI::Range(1, kMaxStreams));
   c.add_option("--dim", a.dims, "value of a symbolic dim: --dim B=16 (repeatable)")
       ->type_name("NAME=N")
       ->take_all()

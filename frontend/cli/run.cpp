@@ -72,8 +72,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
 
   const Device device = Device::open(a.device);
   if (const std::string why = device.note(); !why.empty()) {
-    // The reason without its remedy, which is to do what happens now.
-    note(g, fmt::format("simulating: {}", why.substr(0, why.find(": "))));
+    note(g, fmt::format("simulating: {}", why));
   }
   Program program =
       load_program(a.plan, g, device.simulated() ? std::string() : device.target().arch);

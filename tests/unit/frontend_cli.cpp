@@ -130,9 +130,9 @@ TEST_CASE("a wrong model or wrong data is 1") {
   expect(r, 1, "bad.toml:17:");
   CHECK(has(r.err, "error[E0204]"));
   CHECK(has(r.err, "z = \"nowhere\""));  // the line itself
-  expect(b.braid("check missing.toml"), 1, "cannot read missing.toml: No such file");
+  expect(b.braid("check missing.toml"), 1, "cannot read 'missing.toml': No such file");
   fs::create_directory(b.at("folder.toml"));
-  expect(b.braid("check folder.toml"), 1, "cannot read folder.toml: Is a directory");
+  expect(b.braid("check folder.toml"), 1, "cannot read 'folder.toml': Is a directory");
   write_text(b.at("bad.bir"), "bir 1\nnonsense");
   expect(b.braid("check bad.bir"), 1, "bad.bir:2:1: error[");
   write_text(b.at("bad.braid"), "BRAIDPRGnonsense");

@@ -63,7 +63,11 @@ TEST_CASE("long chains of views get memory in between: text and time stay linear
 TEST_CASE("blocks nested without end are refused, not followed") {
   std::string text = "format = 1\n[inputs]\nx = { dtype = \"f32\", shape = [4] }\n";
   const int depth = 20000;
-  for (int i = 0; i < depth; ++i) {
+  bool outermost_first = true;
+  SUBCASE("from the outermost") {}
+  SUBCASE("from the innermost") { outermost_first = false; }
+  for (int n = 0; n < depth; ++n) {
+    const int i = outermost_first ? n : depth - 1 - n;
     const std::string inner =
         i + 1 < depth ? "block = \"b" + std::to_string(i + 1) + "\"" : std::string("op = \"relu\"");
     text += "[block.b" + std::to_string(i) +
