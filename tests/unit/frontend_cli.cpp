@@ -230,6 +230,15 @@ TEST_CASE("standard input is a model, TOML or .bir") {
   expect(b.braid("check -"), 1, "<stdin>");
 }
 
+TEST_CASE("compile never takes a model's name for its output") {
+  const Bench b;
+  const std::string model = text_of(b.at("m.toml"));
+  expect(b.braid("compile m.toml -o m.toml"), 2, "that is a model's name");
+  expect(b.braid("compile m.toml -o other.bir"), 2, "that is a model's name");
+  CHECK(text_of(b.at("m.toml")) == model);
+  CHECK(b.files() == std::set<std::string>{"m.toml"});
+}
+
 TEST_CASE("a compiled file shows and computes what its model does") {
   const Bench b;
   if (!nvrtc_is_there(b)) return;
@@ -250,6 +259,7 @@ TEST_CASE("a compiled file shows and computes what its model does") {
   CHECK(text_of(b.at("m.braid")) == file);
   CHECK(b.files() == std::set<std::string>{"m.toml", "m.braid"});
   expect(b.braid("compile m.braid -o n.braid"), 2, "compiled already");
+  expect(b.braid("run - --device sim < m.braid"), 2, "cannot come from standard input");
   expect(b.braid("run m.braid --device sim --no-fuse"), 2, "compiled already");
   expect(b.braid("opt m.braid"), 2, "compiled already");
   write_text(b.at("cut.braid"), file.substr(0, file.size() / 2));
@@ -309,6 +319,12 @@ TEST_CASE("inputs and params come from files that fit") {
   write_npy(b.at("i.npy"), random_tensor({DType::i32, {4, 8}}, 1, "i"));
   expect(b.braid(run + "--input x=@i.npy"), 1, "convert the file");
   expect(b.braid(run + "--input x=@missing.npy"), 1, "missing.npy");
+  HostTensor large(TensorType{DType::f64, {4, 8}});
+  for (int i = 0; i < 32; ++i) large.set(i, i == 17 ? 1e300 : 0.5);
+  write_npy(b.at("large.npy"), large);
+  expect(b.braid(run + "--input x=@large.npy"), 1, "1e+300, which does not fit 'x'");
+  expect(b.braid(run + "--input x=@x.npy --input x=@x.npy"), 2, "--input 'x' is given twice");
+  expect(b.braid(run + "--expect h=@h.npy --rtol=-1"), 2, "rtol");
   expect(b.braid(run + "--input x=@m.toml"), 1, "m.toml");
 }
 

@@ -60,6 +60,18 @@ TEST_CASE("long chains of views get memory in between: text and time stay linear
   CHECK(text < 200);
 }
 
+TEST_CASE("a tensor of a symbolic type is an error that names the way out") {
+  Graph g("symbolic");
+  const Tensor x = g.input("x", {f32, {"B", 4}});
+  g.output("y", x + 1.0);
+  CHECK_THROWS_AS(random_tensor(x.type(), 1, "x"), Error);
+  Options options;
+  options.dims = {{"B", 3}};
+  const Executable e(compile(g, options), Store(Device::open("sim")));
+  CHECK(e.type("x") == TensorType{f32, {Dim(3), Dim(4)}});
+  CHECK_THROWS_AS(e.type("z"), Error);
+}
+
 TEST_CASE("blocks nested without end are refused, not followed") {
   std::string text = "format = 1\n[inputs]\nx = { dtype = \"f32\", shape = [4] }\n";
   const int depth = 20000;
