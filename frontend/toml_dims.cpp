@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "frontend/builder_impl.hpp"
 #include "frontend/toml_internal.hpp"
 
 namespace braid::toml_reader {
@@ -258,7 +259,9 @@ std::optional<Dim> Dims::evaluate(const Item& item) {
 std::optional<DimArg> Dims::extent(const Item& item) {
   const std::optional<Dim> d = evaluate(item);
   if (!d) return {};
-  return d->is_const() ? DimArg(d->value()) : DimArg(table_.str(*d));
+  DimArg arg = d->is_const() ? DimArg(d->value()) : DimArg(table_.str(*d));
+  if (item.kind == Item::Kind::string) arg.label = item.text;
+  return arg;
 }
 
 std::optional<std::vector<DimArg>> Dims::shape(const Item& item, std::string_view what,
@@ -287,6 +290,10 @@ std::optional<std::vector<DimArg>> Dims::shape(const Item& item, std::string_vie
 void Dims::declare(Graph& graph) const {
   for (const Named& n : named_) {
     if (n.symbol) graph.dim(n.entry->key, n.default_value, n.max, Where(n.entry->place));
+    if (!n.dim || !n.dim->is_const()) continue;
+    // A number that two dims share names neither.
+    const auto [it, added] = graph.impl().dim_names.emplace(n.dim->value(), n.entry->key);
+    if (!added) it->second.clear();
   }
 }
 

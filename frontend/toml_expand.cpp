@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "frontend/builder_impl.hpp"
 #include "frontend/toml_internal.hpp"
 
 namespace braid::toml_reader {
@@ -113,6 +114,7 @@ class Expander {
   /// The ops of a composite are named below the node: "block0/n1/rsqrt".
   Tensor build(const Node& n, const std::vector<In>& in) {
     const Scope scope = graph_.scope(n.out[0].text);
+    const Calling calling(graph_.impl(), n.op->name);
     return n.op->build({graph_, in, n.attrs, Where(n.place)});
   }
 
