@@ -173,14 +173,6 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"view", "reshape"},     {"where", "select"},
 };
 
-std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < kNumDTypes; ++i) {
-    names.emplace_back(name_of(static_cast<DType>(i)));
-  }
-  return names;
-}
-
 /// An integer operand travels as a double.
 bool exact(const Item& item, Report& report) {
   constexpr int64_t kLimit = int64_t{1} << 53;
@@ -189,7 +181,7 @@ bool exact(const Item& item, Report& report) {
   return false;
 }
 
-std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& dims,
+std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Types& types,
                                    Report& report) {
   const Item& v = e.value;
   const std::string what = fmt::format("'{}'", spec.name);
@@ -213,7 +205,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& d
       if (!report.expect(v, Item::Kind::boolean, what)) return {};
       return AttrValue(v.boolean);
     case K::dtype: {
-      const std::optional<DType> t = read_dtype(v, what, report);
+      const std::optional<DType> t = types.dtypes.read(v, what);
       return t ? std::optional<AttrValue>(*t) : std::nullopt;
     }
     case K::integers: {
@@ -227,7 +219,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& d
     }
     case K::shape:
     case K::free_shape: {
-      std::optional<std::vector<DimArg>> s = dims.shape(v, what, spec.kind == K::free_shape);
+      std::optional<std::vector<DimArg>> s = types.dims.shape(v, what, spec.kind == K::free_shape);
       return s ? std::optional<AttrValue>(std::move(*s)) : std::nullopt;
     }
   }
@@ -257,26 +249,7 @@ std::string suggest_op(std::string_view name) {
   return suggest(name, names);
 }
 
-std::optional<DType> read_dtype(const Item& item, std::string_view what, Report& report) {
-  if (!report.expect(item, Item::Kind::string, what)) return {};
-  const std::optional<DType> t = dtype_from_name(item.text);
-  if (t) return t;
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"float", "f32"},     {"float32", "f32"}, {"fp32", "f32"},    {"float16", "f16"},
-      {"fp16", "f16"},      {"half", "f16"},    {"float64", "f64"}, {"double", "f64"},
-      {"bfloat16", "bf16"}, {"int", "i32"},     {"int32", "i32"},   {"int64", "i64"},
-      {"int8", "i8"},       {"uint8", "u8"},    {"bool", "b1"},
-  };
-  std::string suggestion = suggest(item.text, dtype_names());
-  for (const auto& [theirs, ours] : kOthers) {
-    if (theirs == item.text) suggestion = fmt::format("did you mean '{}'?", ours);
-  }
-  report.error("E0205", item.place, fmt::format("unknown dtype '{}'", item.text),
-               std::move(suggestion));
-  return {};
-}
-
-bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report, Attrs& attrs) {
+bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& report, Attrs& attrs) {
   bool good = true;
   for (const Entry& e : node.entries) {
     if (e.key == "op" || e.key == "in" || e.key == "out") continue;
@@ -288,7 +261,7 @@ bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report
       report.error("E0102", e.place, fmt::format("op '{}' has no attribute '{}'", spec.name, e.key),
                    suggest(e.key, known));
       good = false;
-    } else if (std::optional<AttrValue> v = read_attr(*it, e, dims, report)) {
+    } else if (std::optional<AttrValue> v = read_attr(*it, e, types, report)) {
       attrs.emplace(e.key, std::move(*v));
     } else {
       good = false;
