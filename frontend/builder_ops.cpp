@@ -154,7 +154,8 @@ Tensor matmul(In a, In b, MatmulOpts o) {
     if (rs.rank() == 2 && g.param_of(r)) {
       const Dim n = lk == rs[o.tb ? 0 : 1] ? rs[o.tb ? 1 : 0] : rs[o.tb ? 0 : 1];
       const Dim fitting[] = {o.tb ? n : lk, o.tb ? lk : n};
-      ways.push_back(fmt::format("declare '{}' as {}", g.ir.strings[g.ir.def(r).name],
+      const std::string_view name = g.ir.strings[g.ir.def(r).name];  // with its scopes
+      ways.push_back(fmt::format("declare '{}' as {}", name.substr(name.rfind('/') + 1),
                                  g.declaration(fitting, where)));
     }
     std::string hint = fmt::format("{} vs {}", g.ir.dims.str(lk), g.ir.dims.str(rk));

@@ -198,6 +198,13 @@ struct Declaration {
   ParamOpts options{};
 };
 
+/// A runtime scalar; without a dtype it is poison.
+struct ScalarDeclaration {
+  Text name;
+  std::optional<DType> dtype;
+  double value = 0;
+};
+
 struct Block {
   Text name;
   std::vector<Text> in;
@@ -210,6 +217,7 @@ struct Block {
 struct Model {
   std::string name;
   std::vector<Declaration> inputs;
+  std::vector<ScalarDeclaration> scalars;
   std::vector<Declaration> params;
   std::map<std::string, Block> blocks;
   NodeList graph;
@@ -227,6 +235,8 @@ struct Sections {
 Sections check_root(const Item& root, Report& report);
 /// Checks all that needs no types and builds the model.
 Model read_model(const Item& root, Report& report, Types& types);
+/// [scalars] (toml_scalars.cpp).
+std::vector<ScalarDeclaration> read_scalars(const Item& root, Types& types, Report& report);
 /// [compile] and [weights] (toml_settings.cpp).
 TomlCompile read_compile(const Item& root, Report& report);
 std::optional<WeightsFrom> read_weights(const Item& root, Report& report);

@@ -19,6 +19,18 @@ ReduceOpts reduce_opts(const OpCall& c) {
   return o;
 }
 
+OpSpec arg_op(std::string name, Tensor (*build)(In, ArgOpts)) {
+  return {std::move(name),
+          1,
+          1,
+          false,
+          {{"axes", K::integers}, {"keep", K::boolean}, {"dtype", K::dtype}},
+          [build](const OpCall& c) {
+            const ReduceOpts o = reduce_opts(c);
+            return build(c.in[0], {o.axes, o.keep, c.get("dtype", i32)});
+          }};
+}
+
 OpSpec reduce_op(std::string name, Tensor (*build)(In, ReduceOpts)) {
   return {std::move(name),
           1,
@@ -58,7 +70,19 @@ Tensor build_attention(const OpCall& c) {
   o.heads = static_cast<int>(c.get("heads", int64_t{1}));
   o.causal = c.get("causal", false);
   if (c.attrs.count("scale") > 0) o.scale = c.get("scale", 1.0);
+  if (c.attrs.count("kv_heads") > 0) {
+    o.kv_heads = static_cast<int>(c.get("kv_heads", int64_t{1}));
+  }
+  if (c.in.size() > 3) o.mask = std::get<Tensor>(c.in[3].value);
   return attention(c.in[0], c.in[1], c.in[2], o);
+}
+
+Tensor build_pad(const OpCall& c) {
+  const auto list = [&](const char* name) {
+    const std::vector<int> given = c.get(name, std::vector<int>{});
+    return std::vector<int64_t>(given.begin(), given.end());
+  };
+  return pad(c.in[0], list("low"), list("high"), c.get("value", 0.0));
 }
 
 Tensor build_linear(const OpCall& c) {
@@ -144,12 +168,48 @@ std::vector<OpSpec> make_ops() {
   table.push_back({"layer_norm", 3, 3, false, {{"eps", K::number}}, [](const OpCall& c) {
                      return layer_norm(c.in[0], c.in[1], c.in[2], c.get("eps", 1e-5));
                    }});
+  table.push_back({"log_softmax", 1, 1, false, {{"axis", K::integer}}, [](const OpCall& c) {
+                     return log_softmax(c.in[0], axis_of(c, -1));
+                   }});
+  table.push_back({"rms_norm", 2, 2, false, {{"eps", K::number}}, [](const OpCall& c) {
+                     return rms_norm(c.in[0], c.in[1], c.get("eps", 1e-5));
+                   }});
+  table.push_back(
+      {"l2_normalize",
+       1,
+       1,
+       false,
+       {{"axis", K::integer}, {"eps", K::number}},
+       [](const OpCall& c) { return l2_normalize(c.in[0], axis_of(c, -1), c.get("eps", 1e-12)); }});
+  table.push_back({"cross_entropy", 2, 2, false, {}, [](const OpCall& c) {
+                     return cross_entropy(c.in[0], c.in[1]);
+                   }});
   table.push_back({"attention",
                    3,
-                   3,
+                   4,
                    false,
-                   {{"heads", K::integer, true}, {"causal", K::boolean}, {"scale", K::number}},
+                   {{"heads", K::integer, true},
+                    {"kv_heads", K::integer},
+                    {"causal", K::boolean},
+                    {"scale", K::number}},
                    build_attention});
+  table.push_back(arg_op("argmax", argmax));
+  table.push_back(arg_op("argmin", argmin));
+  table.push_back({"pad",
+                   1,
+                   1,
+                   false,
+                   {{"low", K::integers, true}, {"high", K::integers, true}, {"value", K::number}},
+                   build_pad});
+  table.push_back({"stack", 1, -1, false, {{"axis", K::integer}}, [](const OpCall& c) {
+                     return stack(c.in, axis_of(c, 0));
+                   }});
+  table.push_back({"squeeze", 1, 1, false, {{"axes", K::integers, true}}, [](const OpCall& c) {
+                     return squeeze(c.in[0], c.get("axes", std::vector<int>{}));
+                   }});
+  table.push_back({"unsqueeze", 1, 1, false, {{"axis", K::integer, true}}, [](const OpCall& c) {
+                     return unsqueeze(c.in[0], axis_of(c, 0));
+                   }});
   std::sort(table.begin(), table.end(),
             [](const OpSpec& a, const OpSpec& b) { return a.name < b.name; });
   return table;
@@ -157,20 +217,35 @@ std::vector<OpSpec> make_ops() {
 
 /// What other libraries call our ops.
 constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
-    {"all", "reduce_all"},   {"any", "reduce_any"},
-    {"arange", "iota"},      {"concatenate", "concat"},
-    {"dense", "linear"},     {"dot", "matmul"},
-    {"equal", "eq"},         {"greater", "gt"},
-    {"greater_equal", "ge"}, {"less", "lt"},
-    {"less_equal", "le"},    {"logical_and", "and"},
-    {"logical_not", "not"},  {"logical_or", "or"},
-    {"maximum", "max"},      {"mean", "reduce_mean"},
-    {"minimum", "min"},      {"multiply", "mul"},
-    {"not_equal", "ne"},     {"permute", "transpose"},
-    {"power", "pow"},        {"prod", "reduce_prod"},
-    {"remainder", "mod"},    {"subtract", "sub"},
-    {"sum", "reduce_sum"},   {"swish", "silu"},
-    {"view", "reshape"},     {"where", "select"},
+    {"all", "reduce_all"},
+    {"any", "reduce_any"},
+    {"arange", "iota"},
+    {"concatenate", "concat"},
+    {"dense", "linear"},
+    {"dot", "matmul"},
+    {"expand_dims", "unsqueeze"},
+    {"equal", "eq"},
+    {"greater", "gt"},
+    {"greater_equal", "ge"},
+    {"less", "lt"},
+    {"less_equal", "le"},
+    {"logical_and", "and"},
+    {"logical_not", "not"},
+    {"logical_or", "or"},
+    {"maximum", "max"},
+    {"mean", "reduce_mean"},
+    {"minimum", "min"},
+    {"multiply", "mul"},
+    {"not_equal", "ne"},
+    {"permute", "transpose"},
+    {"power", "pow"},
+    {"prod", "reduce_prod"},
+    {"remainder", "mod"},
+    {"subtract", "sub"},
+    {"sum", "reduce_sum"},
+    {"swish", "silu"},
+    {"view", "reshape"},
+    {"where", "select"},
 };
 
 /// An integer operand travels as a double.
@@ -194,7 +269,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Types& 
     case K::integer: {
       // Starts and stops of slices may be large, axes may not.
       if (!report.expect(v, Item::Kind::integer, what)) return {};
-      const bool narrow = spec.name == "axis" || spec.name == "heads";
+      const bool narrow = spec.name == "axis" || spec.name == "heads" || spec.name == "kv_heads";
       if (narrow && !fits(v)) return {};
       return AttrValue(v.integer);
     }

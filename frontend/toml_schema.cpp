@@ -235,9 +235,9 @@ Sections check_root(const Item& root, Report& report) {
     report.error("E0105", format->value.place, "this version of Braid reads 'format = 1' only");
     throw Error(std::move(report.list));
   }
-  const std::initializer_list<std::string_view> keys = {"format",  "name",    "dims",   "dtypes",
-                                                        "inputs",  "params",  "block",  "graph",
-                                                        "outputs", "weights", "compile"};
+  const std::initializer_list<std::string_view> keys = {"format", "name",    "dims",    "dtypes",
+                                                        "inputs", "scalars", "params",  "block",
+                                                        "graph",  "outputs", "weights", "compile"};
   const bool known = report.check_keys(root, keys, "a model file");
   for (const Entry& e : root.entries) {
     if (e.value.kind == Item::Kind::table &&
@@ -261,6 +261,7 @@ Model read_model(const Item& root, Report& report, Types& types) {
   Model model;
   model.name = read_string(root, "name", report).value_or("model");
   model.inputs = read_declarations(root, "inputs", types, report);
+  model.scalars = read_scalars(root, types, report);
   model.params = read_declarations(root, "params", types, report);
 
   const Entry* blocks = root.find("block");
@@ -274,6 +275,7 @@ Model read_model(const Item& root, Report& report, Types& types) {
   }
 
   Names names = names_of(model.inputs, model.params, report);
+  for (const ScalarDeclaration& d : model.scalars) define(names, d.name, report);
   const Entry* graph = root.find("graph");
   if (!graph && !report.section_lost) report.need(root, "graph", "a model file");
   if (graph && report.expect(graph->value, Item::Kind::table, "'graph'") &&

@@ -592,3 +592,42 @@ TEST_CASE("check says what it could not check for want of a dim") {
   expect(b.braid("check open.toml --dim C=3"), 1, "no dim 'C'");
   expect(b.braid("inspect open.toml"), 1, "dim 'B' has no value");
 }
+
+TEST_CASE("--set gives runtime scalars their values") {
+  const Bench b;
+  write_text(b.at("s.toml"), R"(format = 1
+[inputs]
+x = { dtype = "f32", shape = [4] }
+[scalars]
+gain = { dtype = "f32", value = 1 }
+pos = { dtype = "i32" }
+on = { dtype = "b1", value = true }
+[graph]
+nodes = [
+  { out = "p", op = "cast", in = "pos", dtype = "f32" },
+  { out = "a", op = "mul", in = ["x", "gain"] },
+  { out = "s", op = "add", in = ["a", "p"] },
+  { out = "y", op = "select", in = ["on", "s", -1] },
+]
+[outputs]
+y = "y"
+)");
+  const HostTensor x = random_tensor({DType::f32, {4}}, 3, "x");
+  write_npy(b.at("x.npy"), x);
+  CHECK(has(b.braid("check s.toml").out, "1 inputs, 3 scalars, 0 params"));
+  const std::string run = "run s.toml --device sim --input x=@x.npy ";
+  const auto y = [&](const std::string& flags) {
+    expect(b.braid(run + "--output y=@y.npy " + flags), 0);
+    return read_npy(b.at("y.npy"));
+  };
+  CHECK(y("").at(2) == x.at(2));
+  CHECK(y("--set pos=-3 --set=gain=2.5e0").at(2) ==
+        doctest::Approx(x.at(2) * 2.5 - 3).epsilon(1e-6));
+  CHECK(y("--set gain=2 --set gain=3").at(2) == doctest::Approx(x.at(2) * 3).epsilon(1e-6));
+  CHECK(y("--set on=false").at(2) == -1);
+  expect(b.braid(run + "--set poss=3"), 2,
+         "--set: the model has no scalar 'poss'; did you mean 'pos'?");
+  expect(b.braid(run + "--set pos"), 2, "--set takes NAME=NUMBER, not 'pos'");
+  expect(b.braid(run + "--set pos=3x"), 2, "--set takes NAME=NUMBER");
+  expect(b.braid(run + "--set pos=1.5"), 1, "i32, which cannot hold 1.5");
+}

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <regex>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -77,36 +75,6 @@ TEST_CASE("each faulty model is refused with the expected text") {
       CHECK_MESSAGE(got.find("error[" + name.substr(0, 5) + "]") != std::string::npos,
                     name << " does not show its code");
     }
-  }
-}
-
-TEST_CASE("the reader gives no code without a case") {
-  std::set<std::string> given, shown;
-  const std::regex code("\"(E0[0-9]{3})\"");
-  for (const fs::path& source : files(fs::path(BRAID_SOURCE_DIR) / "frontend", ".cpp")) {
-    if (source.filename().string().substr(0, 5) != "toml_") continue;
-    const std::string text = read_file(source);
-    for (std::sregex_iterator i(text.begin(), text.end(), code), end; i != end; ++i) {
-      given.insert((*i)[1]);
-    }
-  }
-  const std::regex error("error\\[(E0[0-9]{3})\\]");
-  for (const fs::path& expected : files(kFolder, ".expected")) {
-    const std::string text = read_file(expected);
-    for (std::sregex_iterator i(text.begin(), text.end(), error), end; i != end; ++i) {
-      shown.insert((*i)[1]);
-    }
-  }
-  const std::regex named("E0[0-9]{3}");
-  for (const fs::path& test : files(fs::path(BRAID_SOURCE_DIR) / "tests/unit", ".cpp")) {
-    const std::string text = read_file(test);
-    for (std::sregex_iterator i(text.begin(), text.end(), named), end; i != end; ++i) {
-      shown.insert((*i)[0]);
-    }
-  }
-  REQUIRE(given.size() > 15);
-  for (const std::string& c : given) {
-    CHECK_MESSAGE(shown.count(c) > 0, "no case in tests/errors and no test shows " << c);
   }
 }
 
