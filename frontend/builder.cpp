@@ -62,7 +62,13 @@ ir::ValueId Graph::Impl::emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::
   const ir::Graph::Added added = ir.try_add({kind, std::move(attrs), operands, std::move(type),
                                              ir.strings.intern(scoped(name)), loc(where)});
   if (!added.error.empty()) {
+    // As they were given: before this op broadcast them.
+    for (ir::ValueId& v : operands) v = before_broadcast(v, loc(where));
     for (ir::ValueId v : operands) details.push_back(describe(v));
+    if (type && added.error.find("number of elements") != std::string::npos) {
+      details.push_back(fmt::format("{} against {} elements; -1 takes what is left",
+                                    count(ir.type(operands[0]).shape), count(type->shape)));
+    }
     fail("E0301", added.error, where, std::move(details), dtype_advice(operands, added.error));
     return {};
   }

@@ -44,6 +44,10 @@ struct Graph::Impl {
   std::string str(const TensorType& t) const { return to_string(t, &ir.dims); }
   /// "'l1/w' f32[B=8, D=256] from param at mlp.toml:7:1": names and values of the extents.
   std::string describe(ir::ValueId v) const;
+  /// What `v` was before the op at `loc` broadcast it; else `v`.
+  ir::ValueId before_broadcast(ir::ValueId v, const ir::Loc& loc) const;
+  /// "512*B": the number of elements.
+  std::string count(const Shape& shape);
   void remember_labels(ir::ValueId v, const TypeArg& type);
   /// How to mend dtypes that an op refuses, or shapes that do not broadcast; "" if unknown.
   std::string dtype_advice(std::span<const ir::ValueId> operands, std::string_view error) const;

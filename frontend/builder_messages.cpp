@@ -110,14 +110,29 @@ std::string Graph::Impl::describe(ir::ValueId v) const {
   }
   const auto call_of = written_as.find(v.index);
   // People know the param, not its read.
-  const std::string kind = op.kind == ir::OpKind::read   ? "param"
-                           : call_of != written_as.end() ? call_of->second
+  const std::string kind = std::holds_alternative<ir::ScalarAttr>(op.attrs) ? "scalar"
+                           : op.kind == ir::OpKind::read                    ? "param"
+                           : call_of != written_as.end()                    ? call_of->second
                                                          : written(ir::mnemonic(op));
   const Place place = ir.place(op.loc);
   std::string s =
       fmt::format("'{}'  {}[{}]  from {}", ir.strings[op.name], name_of(type.dtype), shape, kind);
   if (place.known()) s += fmt::format(" at {}:{}:{}", place.file, place.line, place.column);
   return s;
+}
+
+ir::ValueId Graph::Impl::before_broadcast(ir::ValueId v, const ir::Loc& loc) const {
+  const ir::Op& op = ir.def(v);
+  const auto* view = std::get_if<ir::ViewAttr>(&op.attrs);
+  const bool here = op.loc.file == loc.file && op.loc.line == loc.line &&
+                    op.loc.column == loc.column && loc.file.valid();
+  return view && view->kind == ir::ViewKind::broadcast && here ? op.operands[0] : v;
+}
+
+std::string Graph::Impl::count(const Shape& shape) {
+  Dim n(1);
+  for (Dim d : shape) n = ir.dims.mul(n, d);
+  return ir.dims.str(n);
 }
 
 void Graph::Impl::remember_labels(ir::ValueId v, const TypeArg& type) {
@@ -154,15 +169,15 @@ std::string Graph::Impl::broadcast_advice(std::span<const ir::ValueId> operands,
   if (ir.type(small).shape.rank() > ir.type(large).shape.rank()) std::swap(small, large);
   const Shape &s = ir.type(small).shape, &l = ir.type(large).shape;
   const std::string_view name = ir.strings[ir.def(small).name];
-  if (s.rank() == 2 && l.rank() == 2 && s[0] == l[1] && s[1] == l[0]) {
+  if (s.rank() == 2 && s[0] == l[l.rank() - 1] && s[1] == l[l.rank() - 2]) {
     return fmt::format("transpose '{}' first", name);
   }
-  // A vector per row where one per column was meant.
-  if (s.rank() == 0 || s.rank() >= l.rank() || !std::equal(s.begin(), s.end(), l.begin())) {
-    return rule;
-  }
+  // Do its axes fit others than the last, as a vector per row where one per column was meant?
+  int at = l.rank() - s.rank() - 1;
+  while (at >= 0 && !std::equal(s.begin(), s.end(), l.begin() + at)) --at;
+  if (s.rank() == 0 || at < 0) return rule;
   Shape stretched = s;
-  while (stretched.rank() < l.rank()) stretched.push_back(Dim(1));
+  while (stretched.rank() < l.rank() - at) stretched.push_back(Dim(1));
   return fmt::format("{}: reshape '{}' to {}", rule, name,
                      declaration({stretched.begin(), stretched.end()}, where));
 }

@@ -225,6 +225,9 @@ class Expander {
         note.message += " here";
       }
       note.details = details;
+      if (!details.empty() && all[begin].suggestion.empty()) {
+        all[begin].suggestion = "a repeated block takes what the copy before gives: see the note";
+      }
       all[begin].notes.push_back(std::move(note));
     }
   }

@@ -112,20 +112,6 @@ void refuse_unknown_words(const CLI::App& root, int argc, char** argv) {
   }
 }
 
-int help(const CLI::App& app, const std::string& name) {
-  std::vector<std::string> known;
-  for (const CLI::App* c : app.get_subcommands(nullptr)) {
-    known.push_back(c->get_name());
-    if (c->get_name() == name) {
-      print_out(c->help());
-      return kOk;
-    }
-  }
-  if (!name.empty()) throw UsageError(with_hint("command", name, known));
-  print_out(app.help());
-  return kOk;
-}
-
 struct Arguments {
   GlobalArgs global;
   PlanArgs check;
@@ -137,6 +123,8 @@ struct Arguments {
   ExplainArgs explain;
   std::string help;  // the command to help with
 };
+
+int help(const std::string& name);
 
 void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   app.require_subcommand(1);
@@ -228,8 +216,31 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
               [&a] { return explain_command(a.explain, a.global); });
   c->add_option("code", a.explain.code, "a code, as in error[E0301]");
 
-  c = command("help", "help on braid or on a command", [&app, &a] { return help(app, a.help); });
+  c = command("help", "help on braid or on a command", [&a] { return help(a.help); });
   c->add_option("command", a.help, "a command");
+}
+
+constexpr const char* kWhat = "Braid compiles op graphs into explicit CUDA graphs.";
+
+/// What `braid NAME --help` prints.
+int help(const std::string& name) {
+  Arguments a;
+  std::function<int()> chosen;
+  CLI::App app{kWhat, "braid"};
+  add_commands(app, a, chosen);
+  std::vector<std::string> known;
+  for (const CLI::App* c : app.get_subcommands(nullptr)) known.push_back(c->get_name());
+  if (!name.empty() && std::find(known.begin(), known.end(), name) == known.end()) {
+    throw UsageError(with_hint("command", name, known));
+  }
+  try {
+    app.parse(name + " --help");
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out;
+    app.exit(e, out, out);
+    print_out(out.str());
+  }
+  return kOk;
 }
 
 void say_error(const GlobalArgs& g, std::string_view text) {
@@ -292,7 +303,7 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
 int main_of(int argc, char** argv) {
   Arguments a;
   std::function<int()> chosen;
-  CLI::App app{"Braid compiles op graphs into explicit CUDA graphs.", "braid"};
+  CLI::App app{kWhat, "braid"};
   add_commands(app, a, chosen);
   return guarded(argc, argv, a.global, [&]() -> int {
     try {
