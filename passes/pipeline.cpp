@@ -10,6 +10,7 @@
 #include "ir/text.hpp"
 #include "passes/check.hpp"
 #include "passes/plan.hpp"
+#include "passes/recompute.hpp"
 #include "passes/view_chains.hpp"
 
 namespace braid {
@@ -61,6 +62,11 @@ void verify_graph(const Compilation& c, const Options& o, std::string_view pass)
 constexpr Pass kPasses[] = {
     {"bind", "give every symbolic dim its value", run_bind, graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
+     graph_text, "bir"},
+    {"recompute", "broadcast maps of inputs and params computed where they are used",
+     [](Compilation& c, const Options& o) {
+       if (o.fuse) recompute_broadcasts(c.graph);
+     },
      graph_text, "bir"},
     {"views", "memory in between where many views follow one another",
      [](Compilation& c, const Options&) { cap_view_chains(c.graph); }, graph_text, "bir"},
