@@ -24,7 +24,8 @@ class Body {
   V map(Fn fn, std::vector<V> operands);
   V cast(V v, DType dtype);
   V reduce(Fn fn, V v, std::vector<int> axes);
-  V dot(V a, V b, bool ta = false, bool tb = false);
+  V dot(V a, V b, bool ta = false, bool tb = false, bool tf32 = false);
+  V dot_to(V a, V b, DType result);
   V reshape(V v, std::initializer_list<Dim> shape);
   V transpose(V v, std::vector<int64_t> axes);
   V broadcast(V v, std::initializer_list<Dim> shape, std::vector<int64_t> axes);
