@@ -21,8 +21,11 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
   }
   if (!dot) throw Refusal{"it has no matrix product"};
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
-  const auto emit = wants_mma(product_of(body, *dot)) ? emit_dot_mma : emit_dot_simt;
-  return emit(body, signature, *dot, sinks, symbol, target);
+  if (wants_mma(product_of(body, *dot))) {
+    return emit_dot_mma(body, signature, *dot, sinks, symbol,
+                        [&](const MmaProblem& p) { return choose_mma_tile(p, target); });
+  }
+  return emit_dot_simt(body, signature, *dot, sinks, symbol, target);
 }
 
 std::string dot_refuses(const ir::Graph& body) {

@@ -44,14 +44,11 @@ DotFrame::DotFrame(const ir::Graph& body, const Signature& signature, const ir::
       signature_(signature),
       dot_(dot),
       writer_(body, signature, pool_),
-      product_(product_of(body, dot)) {
+      product_(product_of(body, dot)),
+      sinks_(sinks) {
   const std::vector<int64_t> extents = body.type(dot.result).shape.extents();
   const Index batch = pool_.variable("batch", product_.batch);
   batch_at_ = delinearize(pool_, batch, std::span(extents).first(extents.size() - 2));
-  result_at_ = batch_at_;
-  result_at_.push_back(pool_.variable("m", product_.m));
-  result_at_.push_back(pool_.variable("n", product_.n));
-  place(sinks);
 }
 
 At DotFrame::operand_at(char outer, Index at_outer, Index at_k) const {
@@ -63,21 +60,23 @@ At DotFrame::operand_at(char outer, Index at_outer, Index at_k) const {
   return at;
 }
 
-void DotFrame::place(const std::vector<Sink>& sinks) {
+std::vector<PlacedSink> DotFrame::placed(const At& result_at) {
   const TensorType& result = body_.type(dot_.result);
   Elements elements(body_, pool_);
-  elements.set(dot_.result, result_at_);
+  elements.set(dot_.result, result_at);
   elements.propagate();
-  for (const Sink& s : sinks) {
+  std::vector<PlacedSink> placed;
+  for (const Sink& s : sinks_) {
     const TensorType& type = body_.type(s.value);
     if (type.shape.numel() != result.shape.numel()) {
       throw Refusal{fmt::format("its result {} has other elements than the matrix product {}",
                                 to_string(type), to_string(result))};
     }
     const At* at = elements.find(s.value);
-    const Index linear = linearize(pool_, result_at_, result.shape.extents());
-    placed_.push_back({s, at ? *at : delinearize(pool_, linear, type.shape.extents())});
+    const Index linear = linearize(pool_, result_at, result.shape.extents());
+    placed.push_back({s, at ? *at : delinearize(pool_, linear, type.shape.extents())});
   }
+  return placed;
 }
 
 void DotFrame::write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads) {
@@ -154,17 +153,43 @@ std::string DotFrame::within(char axis, int64_t block) const {
                             : fmt::format("{} < {}", axis, static_cast<char>(std::toupper(axis)));
 }
 
-void DotFrame::write_element(const std::string& sum, std::string_view sum_type, int64_t bm,
-                             int64_t bn) {
+void DotFrame::define_result(const At& at, const std::string& sum, std::string_view sum_type) {
   const std::string_view type = register_type(product_.result);
-  writer_.open_branch();
   const std::string name = writer_.fresh(fmt::format("dot_{}", dot_.result.index));
   writer_.line(fmt::format("const {} {} = {}{};", type, name,
                            type == sum_type ? "" : fmt::format("({})", type), sum));
-  writer_.define(dot_.result, result_at_, name);
+  writer_.define(dot_.result, at, name);
+}
+
+void DotFrame::write_element(const std::string& sum, std::string_view sum_type, int64_t bm,
+                             int64_t bn) {
+  At at = batch_at_;
+  at.push_back(pool_.variable("m", product_.m));
+  at.push_back(pool_.variable("n", product_.n));
+  placed_ = placed(at);
+  writer_.open_branch();
+  define_result(at, sum, sum_type);
   write_sinks(writer_, placed_);
+  write_inside(all_of({within('m', bm), within('n', bn)}));
+}
+
+void DotFrame::write_pack(const std::string& sums, int64_t bm, int64_t bn) {
+  const Index lane = pool_.variable("lane_of_pack", kPack);
+  const Index pack = pool_.variable("n_pack", product_.n / kPack);
+  At at = batch_at_;
+  at.push_back(pool_.variable("m", product_.m));
+  at.push_back(pool_.add(pool_.mul(pack, kPack), lane));
+  placed_ = placed(at);
+  writer_.open_branch();
+  write_packed_sinks(writer_, lane, placed_,
+                     [&] { define_result(at, sums + ".at[lane_of_pack]", "float"); });
+  write_inside(
+      all_of({within('m', bm),
+              product_.n % bn == 0 ? "" : fmt::format("n_pack < {}", product_.n / kPack)}));
+}
+
+void DotFrame::write_inside(const std::string& test) {
   const std::vector<std::string> lines = writer_.close();
-  const std::string test = all_of({within('m', bm), within('n', bn)});
   if (test.empty()) {
     writer_.lines(lines);
   } else {

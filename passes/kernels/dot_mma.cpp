@@ -10,7 +10,7 @@ namespace {
 class MmaWriter : DotFrame {
  public:
   MmaWriter(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
-            const std::vector<Sink>& sinks, const Target& target)
+            const std::vector<Sink>& sinks, const std::function<MmaTile(const MmaProblem&)>& choose)
       : DotFrame(body, signature, dot, sinks),
         problem_{product_, {}, {}},
         type_(product_.tf32 ? "float" : "unsigned short"),
@@ -18,7 +18,7 @@ class MmaWriter : DotFrame {
         b_(side_of('n')) {
     problem_.a = a_.how;
     problem_.b = b_.how;
-    tile_ = choose_mma_tile(problem_, target);
+    tile_ = choose(problem_);
     chunks_ = divide_up(product_.k, tile_.bk);
     ahead_ = chunks_ <= tile_.stages ? chunks_ : tile_.stages - 1;
     a_.extent = tile_.bm();
@@ -59,26 +59,25 @@ class MmaWriter : DotFrame {
     return {outer, {one.k_fastest, false}, {}, one, writer_.close()};
   }
 
-  /// By variables such as `k_pack` and `m`: where 16 aligned bytes begin that hold consecutive
+  /// By variables such as `k_vector` and `m`: where 16 aligned bytes begin that hold consecutive
   /// elements of the operand along that axis, if all of it lies so.
   std::optional<ExprWriter::Load> packs(char outer, bool along_k) {
     const int64_t vector = problem_.vector();
     const int64_t along = along_k ? product_.k : extent(outer);
     if (along % vector != 0) return std::nullopt;
-    const Index lane = pool_.variable("within_pack", vector);
+    const Index lane = pool_.variable("within_vector", vector);
     const Index packed = pool_.add(
-        pool_.mul(pool_.variable(fmt::format("{}_pack", along_k ? 'k' : outer), along / vector),
+        pool_.mul(pool_.variable(fmt::format("{}_vector", along_k ? 'k' : outer), along / vector),
                   vector),
         lane);
     const Index at_outer =
         along_k ? pool_.variable(std::string_view(&outer, 1), extent(outer)) : packed;
     const Index at_k = along_k ? packed : pool_.variable("k", product_.k);
     auto load = writer_.in_memory(operand(outer), operand_at(outer, at_outer, at_k));
-    if (!load || pool_.coefficient(load->linear, lane) != 1) return std::nullopt;
-    load->linear = pool_.add(load->linear, pool_.mul(lane, -1));
-    const bool aligned = !pool_.depends_on(load->linear, lane) &&
-                         pool_.mod(load->linear, vector) == pool_.constant(0);
-    return aligned ? load : std::nullopt;
+    Index vector_at;
+    if (!load || !split_pack(pool_, load->linear, lane, vector, &vector_at)) return std::nullopt;
+    load->linear = pool_.mul(vector_at, vector);
+    return load;
   }
 
   void write_places() {
@@ -124,11 +123,11 @@ class MmaWriter : DotFrame {
     if (partial) lines.push_back(fmt::format("if (e < {}) {{", count));
     lines.push_back(fmt::format("const int {} = {}0 + e / {};", across, across, per_row));
     lines.push_back(
-        fmt::format("const int {}_pack = {}0 / {} + e % {};", along, along, vector, per_row));
+        fmt::format("const int {}_vector = {}0 / {} + e % {};", along, along, vector, per_row));
     const std::string inside_along =
         within(along, length).empty()
             ? ""
-            : fmt::format("{}_pack < {}", along,
+            : fmt::format("{}_vector < {}", along,
                           (along == 'k' ? product_.k : extent(along)) / vector);
     const std::string inside = all_of({within(across, rows), inside_along});
     const std::string from =
@@ -320,15 +319,35 @@ class MmaWriter : DotFrame {
     writer_.line("}");
     writer_.line("__syncthreads();");
     const int64_t rows = std::min(tile_.bm(), product_.m);
-    writer_.line(fmt::format("for (int e = thread; e < {} * BN; e += THREADS) {{", rows));
-    writer_.line("const int m = m0 + e / BN;");
-    writer_.line("const int n = n0 + e % BN;");
-    writer_.line("float total = partial[0][e / BN][e % BN];");
+    if (product_.n % kPack != 0) {
+      writer_.line(fmt::format("for (int e = thread; e < {} * BN; e += THREADS) {{", rows));
+      writer_.line("const int m = m0 + e / BN;");
+      writer_.line("const int n = n0 + e % BN;");
+      writer_.line("float total = partial[0][e / BN][e % BN];");
+      if (tile_.slices > 1) {
+        writer_.line("#pragma unroll");
+        writer_.line("for (int s = 1; s < SLICES; ++s) total += partial[s][e / BN][e % BN];");
+      }
+      write_element("total", "float", rows, tile_.bn());
+      writer_.line("}");
+      return;
+    }
+    writer_.line(
+        fmt::format("for (int e = thread; e < {} * (BN / {}); e += THREADS) {{", rows, kPack));
+    writer_.line(fmt::format("const int r = e / (BN / {}), c = e % (BN / {});", kPack, kPack));
+    writer_.line("const int m = m0 + r;");
+    writer_.line(fmt::format("const int n_pack = n0 / {} + c;", kPack));
+    writer_.line(fmt::format("auto totals = braid_load_pack<{}>(&partial[0][r][0], c);", kPack));
     if (tile_.slices > 1) {
       writer_.line("#pragma unroll");
-      writer_.line("for (int s = 1; s < SLICES; ++s) total += partial[s][e / BN][e % BN];");
+      writer_.line("for (int s = 1; s < SLICES; ++s) {");
+      writer_.line(
+          fmt::format("const auto more = braid_load_pack<{}>(&partial[s][r][0], c);", kPack));
+      writer_.line("#pragma unroll");
+      writer_.line(fmt::format("for (int i = 0; i < {}; ++i) totals.at[i] += more.at[i];", kPack));
+      writer_.line("}");
     }
-    write_element("total", "float", rows, tile_.bn());
+    write_pack("totals", rows, tile_.bn());
     writer_.line("}");
   }
 
@@ -352,8 +371,8 @@ bool wants_mma(const Product& p) {
 
 Emitted emit_dot_mma(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
                      const std::vector<Sink>& sinks, std::string_view symbol,
-                     const Target& target) {
-  return MmaWriter(body, signature, dot, sinks, target).emit(symbol);
+                     const std::function<MmaTile(const MmaProblem&)>& choose) {
+  return MmaWriter(body, signature, dot, sinks, choose).emit(symbol);
 }
 
 }  // namespace braid::kernels

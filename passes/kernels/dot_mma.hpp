@@ -8,9 +8,6 @@ namespace braid::kernels {
 
 /// Whether the product's operands are what tensor cores multiply, and long enough to be worth it.
 bool wants_mma(const Product& p);
-Emitted emit_dot_mma(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
-                     const std::vector<Sink>& sinks, std::string_view symbol, const Target& target);
-
 /// How an operand comes to shared memory.
 struct MmaOperand {
   bool k_fastest = true;  // rows of the tile run along k, else along m or n
@@ -47,7 +44,16 @@ int64_t row_stride(const MmaProblem& p, const MmaOperand& x, int64_t side, int64
 int64_t tile_elements(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk);
 int64_t shared_bytes(const MmaProblem& p, const MmaTile& t);
 
-/// The tile with the least estimated time.
+/// All tiles that can be had, in an order of their own.
+std::vector<MmaTile> mma_tiles(const MmaProblem& p, const Target& target);
+/// Estimated cycles of the kernel, without its launch.
+double estimate_cycles(const MmaProblem& p, const MmaTile& t, const Target& target);
+/// The tile with the least estimate.
 MmaTile choose_mma_tile(const MmaProblem& p, const Target& target);
+
+/// The kernel with the tile that `choose` picks.
+Emitted emit_dot_mma(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+                     const std::vector<Sink>& sinks, std::string_view symbol,
+                     const std::function<MmaTile(const MmaProblem&)>& choose);
 
 }  // namespace braid::kernels

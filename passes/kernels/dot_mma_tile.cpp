@@ -40,7 +40,25 @@ MmaTile fitted(MmaTile t, const MmaProblem& p, int64_t blocks_per_sm) {
   return t;
 }
 
-double estimate(const MmaTile& t, const MmaProblem& p, const Target& target) {
+}  // namespace
+
+int64_t row_stride(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk) {
+  const int64_t length = x.k_fastest ? bk : side;
+  // ldmatrix reads 16 bytes a row; tf32 across k reads eight neighbours of four rows.
+  const int64_t unit = x.k_fastest ? p.vector() : 8;
+  return length / unit % 2 == 0 ? length + unit : length;
+}
+
+int64_t tile_elements(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk) {
+  return (x.k_fastest ? side : bk) * row_stride(p, x, side, bk);
+}
+
+int64_t shared_bytes(const MmaProblem& p, const MmaTile& t) {
+  const int64_t stage = tile_elements(p, p.a, t.bm(), t.bk) + tile_elements(p, p.b, t.bn(), t.bk);
+  return std::max(t.stages * stage * p.bytes(), t.slices * t.bm() * (t.bn() + 4) * 4);
+}
+
+double estimate_cycles(const MmaProblem& p, const MmaTile& t, const Target& target) {
   const Product& d = p.product;
   const int64_t blocks = d.batch * divide_up(d.m, t.bm()) * divide_up(d.n, t.bn());
   const auto per_sm = static_cast<double>(divide_up(blocks, target.sms));
@@ -81,38 +99,27 @@ double estimate(const MmaTile& t, const MmaProblem& p, const Target& target) {
          results;
 }
 
-}  // namespace
-
-int64_t row_stride(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk) {
-  const int64_t length = x.k_fastest ? bk : side;
-  // ldmatrix reads 16 bytes a row; tf32 across k reads eight neighbours of four rows.
-  const int64_t unit = x.k_fastest ? p.vector() : 8;
-  return length / unit % 2 == 0 ? length + unit : length;
-}
-
-int64_t tile_elements(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk) {
-  return (x.k_fastest ? side : bk) * row_stride(p, x, side, bk);
-}
-
-int64_t shared_bytes(const MmaProblem& p, const MmaTile& t) {
-  const int64_t stage = tile_elements(p, p.a, t.bm(), t.bk) + tile_elements(p, p.b, t.bn(), t.bk);
-  return std::max(t.stages * stage * p.bytes(), t.slices * t.bm() * (t.bn() + 4) * 4);
-}
-
-MmaTile choose_mma_tile(const MmaProblem& p, const Target& target) {
-  MmaTile best{};
-  double least = std::numeric_limits<double>::infinity();
+std::vector<MmaTile> mma_tiles(const MmaProblem& p, const Target& target) {
+  std::vector<MmaTile> tiles;
   for (MmaTile t : kTiles) {
     for (const bool swapped : {false, true}) {
       t.swapped = swapped;
       const Product& d = p.product;
       const int64_t blocks = d.batch * divide_up(d.m, t.bm()) * divide_up(d.n, t.bn());
-      const MmaTile fit = fitted(t, p, std::max<int64_t>(1, divide_up(blocks, target.sms)));
-      const double cycles = estimate(fit, p, target);
-      if (cycles < least) {
-        least = cycles;
-        best = fit;
-      }
+      tiles.push_back(fitted(t, p, std::max<int64_t>(1, divide_up(blocks, target.sms))));
+    }
+  }
+  return tiles;
+}
+
+MmaTile choose_mma_tile(const MmaProblem& p, const Target& target) {
+  MmaTile best{};
+  double least = std::numeric_limits<double>::infinity();
+  for (const MmaTile& t : mma_tiles(p, target)) {
+    const double cycles = estimate_cycles(p, t, target);
+    if (cycles < least) {
+      least = cycles;
+      best = t;
     }
   }
   return best;

@@ -113,8 +113,8 @@ void check_compiles(const std::vector<KernelCase>& cases) {
     const std::string refusal = family.refuses(c.body);
     CHECK(refusal == "");
     if (!refusal.empty()) continue;
-    const kernels::Emitted first = family.emit(c.body, c.name, Target{});
-    CHECK(first.text == family.emit(c.body, c.name, Target{}).text);
+    const kernels::Emitted first = c.emit();
+    CHECK(first.text == c.emit().text);
     CHECK(first.launch.block[0] <= 1024);
     CHECK(first.launch.grid[0] >= 1);
     source += first.text;

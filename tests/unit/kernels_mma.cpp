@@ -122,7 +122,50 @@ std::vector<KernelCase> mma_cases() {
   return std::move(list.cases);
 }
 
+/// Every tile that a product of these operands can have, whether or not it would be chosen.
+std::vector<KernelCase> tile_cases() {
+  std::vector<KernelCase> cases;
+  for (const DType t : {DType::bf16, DType::f32}) {
+    for (const bool k_fastest : {true, false}) {
+      for (size_t i = 0, tiles = 1; i < tiles; ++i) {
+        const auto emit = [i](const ir::Graph& body, std::string_view symbol, size_t* count) {
+          const kernels::Signature signature(body);
+          const ir::Op& dot = body.ops().back();
+          return kernels::emit_dot_mma(body, signature, dot, kernels::sinks_of(body, signature),
+                                       symbol, [&](const kernels::MmaProblem& p) {
+                                         const std::vector<kernels::MmaTile> all =
+                                             kernels::mma_tiles(p, Target{});
+                                         if (count) *count = all.size();
+                                         return all[i];
+                                       });
+        };
+        // More than one block each way, chunks that are not whole.
+        Body b;
+        const int64_t m = t == DType::f32 ? 72 : 136, n = m + 8, k = m + 80;
+        const V x = k_fastest ? b.in({m, k}, t) : b.in({k, m}, t);
+        const V w = k_fastest ? b.in({n, k}, t) : b.in({k, n}, t);
+        b.out(b.dot(x, w, !k_fastest, k_fastest, t == DType::f32));
+        emit(b.graph, "count", &tiles);
+        cases.push_back(
+            {.name = fmt::format("tile_{}_{}_{}", name_of(t), k_fastest ? "k" : "mn", i),
+             .family = "dot",
+             .body = std::move(b.graph),
+             .writes = [emit](const ir::Graph& body, std::string_view symbol) {
+               return emit(body, symbol, nullptr);
+             }});
+      }
+    }
+  }
+  return cases;
+}
+
 }  // namespace
+
+TEST_CASE("every tile of tensor cores compiles without local memory") {
+  check_compiles(tile_cases());
+}
+
+TEST_CASE("every tile of tensor cores computes the same") { check_numbers(tile_cases()); }
 
 TEST_CASE("tensor core kernels compile without local memory") { check_compiles(mma_cases()); }
 

@@ -161,7 +161,7 @@ T* symbol(void* library, const std::string& name) {
 OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
   std::string source = std::string(cpu_shim()) + std::string(kernels::prelude_portable());
   for (const KernelCase& c : cases) {
-    const kernels::Emitted e = kernels::family(c.family).emit(c.body, c.name, Target{});
+    const kernels::Emitted e = c.emit();
     launches_[c.name] = e.launch;
     const kernels::Signature signature(c.body);
     std::string args;
