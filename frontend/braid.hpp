@@ -6,6 +6,7 @@
 #include "frontend/compile.hpp"
 #include "frontend/npy.hpp"
 #include "frontend/toml.hpp"
+#include "frontend/weights.hpp"
 #include "ir/interpret.hpp"
 #include "ir/text.hpp"
 #include "runtime/nvrtc.hpp"

@@ -181,7 +181,7 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
 
 LaunchShape launch_of(int64_t blocks, uint32_t threads) {
   if (blocks > std::numeric_limits<int32_t>::max()) {
-    throw Refusal{
+    throw TooLarge{
         fmt::format("it would take {} blocks, and a launch has at most 2147483647", blocks)};
   }
   LaunchShape launch;

@@ -19,6 +19,11 @@ struct Refusal : InternalError {
   std::string reason;  // one sentence
 };
 
+/// The body is right, but larger than kernels or launches can be: the model's mistake.
+struct TooLarge : Refusal {
+  using Refusal::Refusal;
+};
+
 /// The type of an element in memory ("braid_bf16") and in a register ("float").
 std::string_view storage_type(DType t);
 std::string_view register_type(DType t);
