@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ class Body {
           std::initializer_list<Dim> shape);
   V concat(std::vector<V> vs, int axis);
   V gather(V table, V indices, int axis);
+  V scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis);
   Body& out(V v);
   TensorType type(V v) const { return graph.type(v); }
 
