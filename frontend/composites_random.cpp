@@ -127,7 +127,9 @@ Tensor random_normal(Graph& g, std::string_view name, TypeArg type, RandomOpts o
   {
     Draws draws(g, name, "random_normal", o.seed, o.counter, w);
     const At at{w};
-    const Tensor u = draws.uniform(t->shape, 2), v = draws.uniform(t->shape, 2, 1);
+    const DType wide = t->dtype == f64 ? f64 : f32;
+    const Tensor u = cast(at(draws.uniform(t->shape, 2)), wide),
+                 v = cast(at(draws.uniform(t->shape, 2, 1)), wide);
     // 1 - u is never 0.
     const Tensor radius = sqrt(at(at(log(at(at(1.0) - at(u)))) * at(-2.0)));
     x = at(radius) * at(cos(at(at(v) * at(2 * std::numbers::pi))));

@@ -76,11 +76,14 @@ void OpList::randoms() {
       g.output("shared", random_uniform(g, "shared", type(t, {50}),
                                         {.seed = 5, .counter = g.input("c", {i64, {}})}));
     });
-    add(fmt::format("random_normal_{}", name_of(t)), t == f64 ? f32 : t, [&](Graph& g) {
-      shapes(g, "x", [&](const std::string& name, const Extents& e) {
-        return random_normal(g, name, type(t, e), {.seed = pick(-9, 9)});
-      });
-    });
+    add(
+        fmt::format("random_normal_{}", name_of(t)), t,
+        [&](Graph& g) {
+          shapes(g, "x", [&](const std::string& name, const Extents& e) {
+            return random_normal(g, name, type(t, e), {.seed = pick(-9, 9)});
+          });
+        },
+        10);  // the cosine of an angle near a quarter turn
     add(fmt::format("dropout_{}", name_of(t)), t, [&](Graph& g) {
       shapes(g, "y", [&](const std::string& name, const Extents& e) {
         return dropout(g, name, disguised(g, (name + "x").c_str(), t, e), 0.3);
