@@ -1,10 +1,8 @@
 // A perceptron with one hidden layer, built, compiled and run, and compared with the reference
 // interpreter. usage: mlp [f32|bf16] [auto|sim|0]
+#include <braid/braid.hpp>
 #include <cstdio>
 #include <string>
-
-#include "frontend/compile.hpp"
-#include "ir/interpret.hpp"
 
 using namespace braid;
 

@@ -281,6 +281,9 @@ class Graph {
 
   /// Bound per launch.
   Tensor input(std::string_view name, TypeArg type, Where w = Loc::current());
+  /// A runtime scalar of rank 0: `value` until Executable::set gives another, which holds for every
+  /// later launch; nothing is compiled again. An integer dtype takes whole numbers in its range.
+  Tensor scalar(std::string_view name, DType dtype, double value = 0, Where w = Loc::current());
   /// Loaded once into the Store under its scoped name; may be assigned.
   Tensor param(std::string_view name, TypeArg type, ParamOpts o = {}, Where w = Loc::current());
   Tensor constant(const HostTensor& value, Where w = Loc::current());

@@ -20,10 +20,12 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"concatenate", "concat"},
     {"dense", "linear"},
     {"dot", "matmul"},
-    {"expand_dims", "unsqueeze"},
     {"equal", "eq"},
+    {"expand_dims", "unsqueeze"},
     {"greater", "gt"},
     {"greater_equal", "ge"},
+    {"index_add", "scatter_add"},
+    {"layernorm", "layer_norm"},
     {"less", "lt"},
     {"less_equal", "le"},
     {"logical_and", "and"},
@@ -33,31 +35,21 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"mean", "reduce_mean"},
     {"minimum", "min"},
     {"multiply", "mul"},
+    {"normalize", "l2_normalize"},
     {"not_equal", "ne"},
     {"permute", "transpose"},
     {"power", "pow"},
     {"prod", "reduce_prod"},
     {"rand", "random_uniform"},
     {"randn", "random_normal"},
-    {"index_add", "scatter_add"},
-    {"layernorm", "layer_norm"},
-    {"normalize", "l2_normalize"},
-    {"rmsnorm", "rms_norm"},
     {"remainder", "mod"},
+    {"rmsnorm", "rms_norm"},
     {"subtract", "sub"},
     {"sum", "reduce_sum"},
     {"swish", "silu"},
     {"view", "reshape"},
     {"where", "select"},
 };
-
-std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < kNumDTypes; ++i) {
-    names.emplace_back(name_of(static_cast<DType>(i)));
-  }
-  return names;
-}
 
 /// An integer operand travels as a double.
 bool exact(const Item& item, Report& report) {
@@ -67,7 +59,7 @@ bool exact(const Item& item, Report& report) {
   return false;
 }
 
-std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& dims,
+std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Types& types,
                                    Report& report) {
   const Item& v = e.value;
   const std::string what = fmt::format("'{}'", spec.name);
@@ -91,7 +83,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& d
       if (!report.expect(v, Item::Kind::boolean, what)) return {};
       return AttrValue(v.boolean);
     case K::dtype: {
-      const std::optional<DType> t = read_dtype(v, what, report);
+      const std::optional<DType> t = types.dtypes.read(v, what);
       return t ? std::optional<AttrValue>(*t) : std::nullopt;
     }
     case K::integers: {
@@ -105,7 +97,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& d
     }
     case K::shape:
     case K::free_shape: {
-      std::optional<std::vector<DimArg>> s = dims.shape(v, what, spec.kind == K::free_shape);
+      std::optional<std::vector<DimArg>> s = types.dims.shape(v, what, spec.kind == K::free_shape);
       return s ? std::optional<AttrValue>(std::move(*s)) : std::nullopt;
     }
   }
@@ -135,26 +127,7 @@ std::string suggest_op(std::string_view name) {
   return suggest(name, names);
 }
 
-std::optional<DType> read_dtype(const Item& item, std::string_view what, Report& report) {
-  if (!report.expect(item, Item::Kind::string, what)) return {};
-  const std::optional<DType> t = dtype_from_name(item.text);
-  if (t) return t;
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"float", "f32"},     {"float32", "f32"}, {"fp32", "f32"},    {"float16", "f16"},
-      {"fp16", "f16"},      {"half", "f16"},    {"float64", "f64"}, {"double", "f64"},
-      {"bfloat16", "bf16"}, {"int", "i32"},     {"int32", "i32"},   {"int64", "i64"},
-      {"int8", "i8"},       {"uint8", "u8"},    {"bool", "b1"},
-  };
-  std::string suggestion = suggest(item.text, dtype_names());
-  for (const auto& [theirs, ours] : kOthers) {
-    if (theirs == item.text) suggestion = fmt::format("did you mean '{}'?", ours);
-  }
-  report.error("E0205", item.place, fmt::format("unknown dtype '{}'", item.text),
-               std::move(suggestion));
-  return {};
-}
-
-bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report, Attrs& attrs) {
+bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& report, Attrs& attrs) {
   bool good = true;
   for (const Entry& e : node.entries) {
     if (e.key == "op" || e.key == "in" || e.key == "out") continue;
@@ -166,7 +139,7 @@ bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report
       report.error("E0102", e.place, fmt::format("op '{}' has no attribute '{}'", spec.name, e.key),
                    suggest(e.key, known));
       good = false;
-    } else if (std::optional<AttrValue> v = read_attr(*it, e, dims, report)) {
+    } else if (std::optional<AttrValue> v = read_attr(*it, e, types, report)) {
       attrs.emplace(e.key, std::move(*v));
     } else {
       good = false;

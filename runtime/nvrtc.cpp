@@ -55,7 +55,7 @@ std::vector<std::string> candidates() {
   if (const char* home = std::getenv("CUDA_HOME"); home && *home) {
     folders.push_back(std::string(home) + "/lib64");
   }
-  folders.push_back(BRAID_SOURCE_DIR "/.deps/cuda/lib");
+  if (*BRAID_NVRTC_FOLDER) folders.push_back(BRAID_NVRTC_FOLDER);
   folders.push_back("/usr/local/cuda/lib64");
   for (const std::string& folder : folders) {
     for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {

@@ -18,7 +18,7 @@ struct NvrtcInfo {
 };
 
 /// Loads NVRTC (12.8 or newer) if that has not happened yet. Search: the file BRAID_NVRTC, the
-/// toolkits of CUDA_HOME and /usr/local/cuda, the project's .deps, the library path.
+/// toolkits of CUDA_HOME and /usr/local/cuda, the build's BRAID_NVRTC_FOLDER, the library path.
 /// Throws NoDevice with what was tried and the remedy.
 const NvrtcInfo& nvrtc();
 

@@ -123,7 +123,7 @@ TEST_CASE("each mistake has its code") {
     std::function<void()> mistake;
   };
   const Case cases[] = {
-      {"E0201", "there is an input 'x' already", [&] { g.input("x", {f32, {1}}); }},
+      {"E0201", "there is an input or scalar 'x' already", [&] { g.input("x", {f32, {1}}); }},
       {"E0201", "there is a param 'p' already", [&] { g.param("p", {f32, {1}}); }},
       {"E0201", "a param needs a name", [&] { g.param("", {f32, {1}}); }},
       {"E0201", "an input needs a name", [&] { g.input("", {f32, {1}}); }},

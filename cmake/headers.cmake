@@ -1,0 +1,51 @@
+# The public headers, as programs that use Braid see them: frontend/braid.hpp as <braid/braid.hpp>,
+# and whatever it includes as <braid/FOLDER/FILE>. Only the folder braid/ stands on their include
+# path, so includes are rewritten from "ir/graph.hpp" to "braid/ir/graph.hpp": a program with an
+# ir/graph.hpp of its own never meets ours.
+#
+# usage: cmake -DSOURCE=DIR -DOUT=DIR -DDEPFILE=FILE -DSTAMP=FILE -P headers.cmake
+# Writes OUT/braid/..., removes what is no longer public, touches only what has changed.
+cmake_minimum_required(VERSION 3.25)
+set(todo frontend/braid.hpp)
+set(done)
+while(todo)
+  list(POP_FRONT todo header)
+  list(APPEND done ${header})
+  file(STRINGS ${SOURCE}/${header} includes REGEX "^#include \"")
+  foreach(line IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" included "${line}")
+    if(NOT included IN_LIST done AND NOT included IN_LIST todo)
+      list(APPEND todo ${included})
+    endif()
+  endforeach()
+endwhile()
+list(SORT done)
+
+set(kept)
+set(inputs)
+foreach(header IN LISTS done)
+  file(READ ${SOURCE}/${header} text)
+  string(REGEX REPLACE "(^|\n)#include \"" "\\1#include \"braid/" text "${text}")
+  string(REPLACE "#include \"braid/frontend/braid.hpp\"" "#include \"braid/braid.hpp\"" text "${text}")
+  set(target ${OUT}/braid/${header})
+  if(header STREQUAL "frontend/braid.hpp")
+    set(target ${OUT}/braid/braid.hpp)
+  endif()
+  list(APPEND kept ${target})
+  string(APPEND inputs " \\\n  ${SOURCE}/${header}")
+  set(before)
+  if(EXISTS ${target})
+    file(READ ${target} before)
+  endif()
+  if(NOT before STREQUAL text)
+    file(WRITE ${target} "${text}")
+  endif()
+endforeach()
+
+file(GLOB_RECURSE present ${OUT}/braid/*)
+list(REMOVE_ITEM present ${kept})
+if(present)
+  file(REMOVE ${present})
+endif()
+file(WRITE ${DEPFILE} "${STAMP}:${inputs}\n")
+file(TOUCH ${STAMP})

@@ -1,0 +1,1 @@
+#error "Braid includes a header of the program that uses it"
