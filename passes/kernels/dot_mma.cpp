@@ -30,6 +30,8 @@ class MmaWriter : DotFrame {
     write_places();
     write_fetch();
     write_multiply();
+    write_first_chunks();
+    choose_results();
     write_main_loop();
     write_results();
     return finish(symbol, tile_.bm(), tile_.bn(), tile_.threads(), shared_bytes(problem_, tile_));
@@ -269,8 +271,7 @@ class MmaWriter : DotFrame {
     writer_.line("};");
   }
 
-  void write_main_loop() {
-    const bool more = chunks_ > ahead_;  // chunks that are fetched while others are multiplied
+  void write_first_chunks() {
     writer_.line("");
     writer_.line("#pragma unroll 1");
     writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", ahead_));
@@ -278,6 +279,11 @@ class MmaWriter : DotFrame {
     if (has_copies()) writer_.line("braid_copies_end_group();");
     if (through_registers_) writer_.line("put(memory + chunk * STAGE);");
     writer_.line("}");
+  }
+
+  void write_main_loop() {
+    const bool more = chunks_ > ahead_;  // chunks that are fetched while others are multiplied
+    writer_.line("");
     if (more) writer_.line(fmt::format("int stage = 0, next = {};", ahead_));
     writer_.line("#pragma unroll 1");
     writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", chunks_));
@@ -297,6 +303,34 @@ class MmaWriter : DotFrame {
     writer_.line("}");
   }
 
+  /// Which elements a thread stores. Where they are one pack, whatever else goes into them is
+  /// loaded at once, while the product is on its way.
+  void choose_results() {
+    rows_ = std::min(tile_.bm(), product_.m);
+    if (product_.n % kPack != 0) return;
+    const int64_t per_row = tile_.bn() / kPack, packs = rows_ * per_row;
+    pack_ = pack("totals");
+    inside_ = within('m', rows_).empty() ? "" : "m0 + r < M";
+    if (product_.n % tile_.bn() != 0) {
+      inside_ = all_of({inside_, fmt::format("n0 / {} + c < {}", kPack, product_.n / kPack)});
+    }
+    if (packs > tile_.threads()) return;
+    early_ = true;
+    inside_ = all_of({packs < tile_.threads() ? fmt::format("thread < {}", packs) : "", inside_});
+    writer_.line("");
+    writer_.line(fmt::format("const int r = thread / {}, c = thread % {};", per_row, per_row));
+    if (inside_.empty()) {
+      writer_.line("const int m = m0 + r;");
+      writer_.line(fmt::format("const int n_pack = n0 / {} + c;", kPack));
+    } else {
+      writer_.line(fmt::format("const bool mine = {};", inside_));
+      writer_.line("const int m = mine ? m0 + r : 0;");
+      writer_.line(fmt::format("const int n_pack = mine ? n0 / {} + c : 0;", kPack));
+      inside_ = "mine";
+    }
+    writer_.lines(pack_.before);
+  }
+
   /// By way of shared memory, where the slices' sums meet and rows of the result lie whole.
   void write_results() {
     writer_.line("");
@@ -310,44 +344,58 @@ class MmaWriter : DotFrame {
     writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
     writer_.line("#pragma unroll");
     writer_.line("for (int e = 0; e < 4; ++e) {");
-    writer_.line("const int r = row + i * 16 + lane / 4 + e / 2 * 8;");
-    writer_.line("const int c = column + j * 8 + lane % 4 * 2 + e % 2;");
-    writer_.line(
-        fmt::format("partial[slice][{}] = sum[i][j][e];", tile_.swapped ? "c][r" : "r][c"));
+    writer_.line("const int of_row = row + i * 16 + lane / 4 + e / 2 * 8;");
+    writer_.line("const int of_column = column + j * 8 + lane % 4 * 2 + e % 2;");
+    writer_.line(fmt::format("partial[slice]{} = sum[i][j][e];",
+                             tile_.swapped ? "[of_column][of_row]" : "[of_row][of_column]"));
     writer_.line("}");
     writer_.line("}");
     writer_.line("}");
     writer_.line("__syncthreads();");
-    const int64_t rows = std::min(tile_.bm(), product_.m);
-    if (product_.n % kPack != 0) {
-      writer_.line(fmt::format("for (int e = thread; e < {} * BN; e += THREADS) {{", rows));
-      writer_.line("const int m = m0 + e / BN;");
-      writer_.line("const int n = n0 + e % BN;");
-      writer_.line("float total = partial[0][e / BN][e % BN];");
-      if (tile_.slices > 1) {
-        writer_.line("#pragma unroll");
-        writer_.line("for (int s = 1; s < SLICES; ++s) total += partial[s][e / BN][e % BN];");
-      }
-      write_element("total", "float", rows, tile_.bn());
-      writer_.line("}");
+    if (product_.n % kPack != 0) return write_elements();
+    if (early_) {
+      if (!inside_.empty()) writer_.line(fmt::format("if ({}) {{", inside_));
+      write_totals();
+      writer_.lines(pack_.after);
+      if (!inside_.empty()) writer_.line("}");
       return;
     }
-    writer_.line(
-        fmt::format("for (int e = thread; e < {} * (BN / {}); e += THREADS) {{", rows, kPack));
-    writer_.line(fmt::format("const int r = e / (BN / {}), c = e % (BN / {});", kPack, kPack));
+    const int64_t per_row = tile_.bn() / kPack;
+    writer_.line(fmt::format("for (int e = thread; e < {}; e += THREADS) {{", rows_ * per_row));
+    writer_.line(fmt::format("const int r = e / {}, c = e % {};", per_row, per_row));
+    if (!inside_.empty()) writer_.line(fmt::format("if ({}) {{", inside_));
     writer_.line("const int m = m0 + r;");
     writer_.line(fmt::format("const int n_pack = n0 / {} + c;", kPack));
+    writer_.lines(pack_.before);
+    write_totals();
+    writer_.lines(pack_.after);
+    if (!inside_.empty()) writer_.line("}");
+    writer_.line("}");
+  }
+
+  /// The sums of the pack at row `r`, pack `c` of the block's tile.
+  void write_totals() {
     writer_.line(fmt::format("auto totals = braid_load_pack<{}>(&partial[0][r][0], c);", kPack));
+    if (tile_.slices == 1) return;
+    writer_.line("#pragma unroll");
+    writer_.line("for (int s = 1; s < SLICES; ++s) {");
+    writer_.line(
+        fmt::format("const auto more = braid_load_pack<{}>(&partial[s][r][0], c);", kPack));
+    writer_.line("#pragma unroll");
+    writer_.line(fmt::format("for (int i = 0; i < {}; ++i) totals.at[i] += more.at[i];", kPack));
+    writer_.line("}");
+  }
+
+  void write_elements() {
+    writer_.line(fmt::format("for (int e = thread; e < {} * BN; e += THREADS) {{", rows_));
+    writer_.line("const int m = m0 + e / BN;");
+    writer_.line("const int n = n0 + e % BN;");
+    writer_.line("float total = partial[0][e / BN][e % BN];");
     if (tile_.slices > 1) {
       writer_.line("#pragma unroll");
-      writer_.line("for (int s = 1; s < SLICES; ++s) {");
-      writer_.line(
-          fmt::format("const auto more = braid_load_pack<{}>(&partial[s][r][0], c);", kPack));
-      writer_.line("#pragma unroll");
-      writer_.line(fmt::format("for (int i = 0; i < {}; ++i) totals.at[i] += more.at[i];", kPack));
-      writer_.line("}");
+      writer_.line("for (int s = 1; s < SLICES; ++s) total += partial[s][e / BN][e % BN];");
     }
-    write_pack("totals", rows, tile_.bn());
+    write_element("total", "float", rows_, tile_.bn());
     writer_.line("}");
   }
 
@@ -358,6 +406,10 @@ class MmaWriter : DotFrame {
   int64_t chunks_ = 0;
   int64_t ahead_ = 0;  // chunks on their way before the first is multiplied
   bool through_registers_ = false;
+  int64_t rows_ = 0;  // of the result in a block
+  PackedSinks pack_;
+  std::string inside_;  // the test of a pack
+  bool early_ = false;  // pack_.before stands before the main loop
 };
 
 }  // namespace
