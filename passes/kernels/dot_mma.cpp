@@ -13,7 +13,7 @@ class MmaWriter : DotFrame {
             const std::vector<Sink>& sinks, const std::function<MmaTile(const MmaProblem&)>& choose)
       : DotFrame(body, signature, dot, sinks),
         problem_{product_, {}, {}},
-        type_(product_.tf32 ? "float" : "unsigned short"),
+        type_(problem_.element()),
         a_(side_of('m')),
         b_(side_of('n')) {
     problem_.a = a_.how;
@@ -29,7 +29,7 @@ class MmaWriter : DotFrame {
   Emitted emit(std::string_view symbol) {
     write_places();
     write_fetch();
-    write_multiply();
+    writer_.lines(multiply_lines(problem_, tile_));
     write_first_chunks();
     choose_results();
     write_main_loop();
@@ -177,99 +177,6 @@ class MmaWriter : DotFrame {
   }
 
   bool has_copies() const { return a_.how.async || b_.how.async; }
-
-  /// The element at (`outer`, `k`) of an operand's tile.
-  static std::string at(const Side& s, const std::string& outer, const std::string& k) {
-    const std::string& row = s.how.k_fastest ? outer : k;
-    const std::string& column = s.how.k_fastest ? k : outer;
-    return fmt::format("{}_tile[({}) * {}_STRIDE + {}]", s.name(), row, s.outer == 'm' ? 'A' : 'B',
-                       column);
-  }
-
-  /// 16 rows: registers hold k from 0 and rows from 0, then rows from 8; then k from half on.
-  std::vector<std::string> row_fragment(const Side& s) const {
-    if (product_.tf32 && !s.how.k_fastest) {
-      std::vector<std::string> lines;
-      for (int r = 0; r < 4; ++r) {
-        lines.push_back(
-            fmt::format("rows[i][{}] = (unsigned)__float_as_int({});", r,
-                        at(s, fmt::format("row + i * 16 + lane / 4{}", r % 2 ? " + 8" : ""),
-                           fmt::format("k + lane % 4{}", r / 2 ? " + 4" : ""))));
-      }
-      return lines;
-    }
-    const std::string where =
-        s.how.k_fastest ? at(s, "row + i * 16 + lane % 16",
-                             fmt::format("k + lane / 16 * {}", problem_.vector()))
-                        : at(s, "row + i * 16 + lane / 8 % 2 * 8", "k + lane % 8 + lane / 16 * 8");
-    return {fmt::format("braid_ldmatrix<{}>(rows[i][0], rows[i][1], rows[i][2], rows[i][3], &{});",
-                        s.how.k_fastest ? "false" : "true", where)};
-  }
-
-  /// 8 columns, or 16: registers hold k from 0, then from half on.
-  std::vector<std::string> column_fragments(const Side& s) const {
-    const bool pairs = tile_.warp_columns % 16 == 0;
-    if (product_.tf32 && !s.how.k_fastest) {
-      std::vector<std::string> lines{"for (int j = 0; j < COLUMNS / 8; ++j) {"};
-      for (int r = 0; r < 2; ++r) {
-        lines.push_back(fmt::format(
-            "columns[j][{}] = (unsigned)__float_as_int({});", r,
-            at(s, "column + j * 8 + lane / 4", fmt::format("k + lane % 4{}", r ? " + 4" : ""))));
-      }
-      lines.push_back("}");
-      return lines;
-    }
-    // Of each pair of 8 columns lanes 16 to 31 name the second one's rows.
-    const std::string second = pairs ? " + lane / 16 * 8" : "";
-    const std::string where = s.how.k_fastest
-                                  ? at(s, "column + j * 8 + lane % 8" + second,
-                                       fmt::format("k + lane / 8 % 2 * {}", problem_.vector()))
-                                  : at(s, "column + j * 8" + second, "k + lane % 16");
-    const std::string more = pairs ? "columns[j + 1][0], columns[j + 1][1], " : "";
-    return {fmt::format("for (int j = 0; j < COLUMNS / 8; j += {}) {{", pairs ? 2 : 1),
-            fmt::format("braid_ldmatrix<{}>(columns[j][0], columns[j][1], {}&{});",
-                        s.how.k_fastest ? "false" : "true", more, where),
-            "}"};
-  }
-
-  void write_multiply() {
-    const Side& rows = tile_.swapped ? b_ : a_;
-    const Side& columns = tile_.swapped ? a_ : b_;
-    writer_.line(fmt::format("const auto multiply = [&](const {}* a_tile) {{", type_));
-    writer_.line(fmt::format("const {}* b_tile = a_tile + B_TILE;", type_));
-    writer_.line("#pragma unroll");
-    writer_.line(
-        fmt::format("for (int step = 0; step < BK / {} / SLICES; ++step) {{", problem_.depth()));
-    writer_.line(fmt::format("const int k = (step * SLICES + slice) * {};", problem_.depth()));
-    writer_.line("unsigned rows[ROWS / 16][4], columns[COLUMNS / 8][2];");
-    writer_.line("#pragma unroll");
-    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
-    writer_.lines(row_fragment(rows));
-    if (product_.tf32) {
-      writer_.line("#pragma unroll");
-      writer_.line("for (int r = 0; r < 4; ++r) rows[i][r] = braid_tf32(rows[i][r]);");
-    }
-    writer_.line("}");
-    writer_.line("#pragma unroll");
-    writer_.lines(column_fragments(columns));
-    if (product_.tf32) {
-      writer_.line("#pragma unroll");
-      writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
-      writer_.line("columns[j][0] = braid_tf32(columns[j][0]);");
-      writer_.line("columns[j][1] = braid_tf32(columns[j][1]);");
-      writer_.line("}");
-    }
-    writer_.line("#pragma unroll");
-    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
-    writer_.line("#pragma unroll");
-    writer_.line(
-        fmt::format("for (int j = 0; j < COLUMNS / 8; ++j) "
-                    "braid_mma_{}(sum[i][j], rows[i], columns[j]);",
-                    product_.tf32 ? "tf32" : name_of(product_.operands)));
-    writer_.line("}");
-    writer_.line("}");
-    writer_.line("};");
-  }
 
   void write_first_chunks() {
     writer_.line("");
