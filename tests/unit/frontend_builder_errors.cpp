@@ -338,6 +338,10 @@ TEST_CASE("collect mode: one mistake, one error, and uses of its result stay sil
   CHECK(g.poisoned(sum(x, {.axes = {5}})));
   CHECK(g.diagnostics().size() == 2);
   g.diagnostics().clear();
+  const Tensor n = g.input("n", {i32, {2, 2}});
+  CHECK(g.poisoned(pad(n, {1, 1}, {1, 1}, 0.5)));
+  CHECK(g.diagnostics().size() == 1);
+  g.diagnostics().clear();
   linear(g, "same", x, 3);
   CHECK(g.poisoned(linear(g, "same", x, 3)));  // one error, not one for w and one for b
   REQUIRE(g.diagnostics().size() == 1);
