@@ -42,18 +42,6 @@ bool fits(double x, DType t) {
 
 }  // namespace
 
-void Graph::Impl::fail(std::string code, std::string message, const Where& where,
-                       std::vector<std::string> details, std::string suggestion) {
-  Diagnostic d;
-  d.code = std::move(code);
-  d.message = std::move(message);
-  d.place = where.place;
-  d.details = std::move(details);
-  d.suggestion = std::move(suggestion);
-  if (!collect) throw Error(std::move(d));
-  diagnostics.push_back(std::move(d));
-}
-
 std::string Graph::Impl::scoped(std::string_view name) const {
   return scope.empty() ? std::string(name) : fmt::format("{}/{}", scope, name);
 }
@@ -62,16 +50,6 @@ ir::Loc Graph::Impl::loc(const Where& where) {
   const Place& p = where.place;
   if (!p.known()) return {};
   return {ir.strings.intern(p.file), p.line, p.column, p.end_column};
-}
-
-std::string Graph::Impl::describe(ir::ValueId v) const {
-  const ir::Op& op = ir.def(v);
-  const Place place = ir.place(op.loc);
-  // People know the param, not its read.
-  const std::string kind = op.kind == ir::OpKind::read ? "param" : ir::mnemonic(op);
-  std::string s = fmt::format("'{}'  {}  from {}", ir.strings[op.name], str(ir.type(v)), kind);
-  if (place.known()) s += fmt::format(" at {}:{}:{}", place.file, place.line, place.column);
-  return s;
 }
 
 ir::ValueId Graph::Impl::emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
@@ -84,10 +62,17 @@ ir::ValueId Graph::Impl::emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::
   const ir::Graph::Added added = ir.try_add({kind, std::move(attrs), operands, std::move(type),
                                              ir.strings.intern(scoped(name)), loc(where)});
   if (!added.error.empty()) {
+    // As they were given: before this op broadcast them.
+    for (ir::ValueId& v : operands) v = before_broadcast(v, loc(where));
     for (ir::ValueId v : operands) details.push_back(describe(v));
-    fail("E0301", added.error, where, std::move(details));
+    if (type && added.error.find("number of elements") != std::string::npos) {
+      details.push_back(fmt::format("{} against {} elements; -1 takes what is left",
+                                    count(ir.type(operands[0]).shape), count(type->shape)));
+    }
+    fail("E0301", added.error, where, std::move(details), dtype_advice(operands, added.error));
     return {};
   }
+  if (!call.empty()) written_as[added.value.index] = call;
   return added.value;
 }
 
@@ -138,7 +123,8 @@ std::optional<Shape> Graph::Impl::broadcast_shape(std::span<const ir::ValueId> o
       for (ir::ValueId o : operands) details.push_back(describe(o));
       details.push_back(fmt::format("axis {} from the end: {} against {}", rank - i,
                                     ir.dims.str(extent), ir.dims.str(s[axis])));
-      fail("E0301", fmt::format("{}: the shapes do not broadcast", op), where, std::move(details));
+      fail("E0301", fmt::format("{}: the shapes do not broadcast", op), where, std::move(details),
+           broadcast_advice(operands, where));
       return std::nullopt;
     }
     shape.push_back(extent);
@@ -186,7 +172,9 @@ std::optional<int> Graph::Impl::axis_of(int axis, int rank, std::string_view op,
 
 ir::ValueId Graph::Impl::number(double x, DType dtype, Shape shape, const Where& where) {
   if (!fits(x, dtype)) {
-    fail("E0301", fmt::format("the number {} cannot be {}", x, name_of(dtype)), where);
+    fail("E0301", fmt::format("the number {} cannot be {}", x, name_of(dtype)), where, {},
+         x == std::trunc(x) ? "use one that fits, or cast the tensor to a wider dtype"
+                            : "cast the tensor to a float dtype first");
     return {};
   }
   const ir::StrId name = ir.strings.intern(scoped("constant"));
@@ -287,6 +275,7 @@ ir::ValueId Graph::Impl::input(std::string_view name, std::string_view what, con
   if (!t) return {};
   const ir::ValueId v = emit(ir::OpKind::input, std::move(attrs), {}, t, w, name);
   if (v.valid()) input_names.insert(full);
+  remember_labels(v, type);
   return v;
 }
 
@@ -306,6 +295,7 @@ Tensor Graph::param(std::string_view name, TypeArg type, ParamOpts o, Where w) {
       impl_->emit(ir::OpKind::param, ir::ParamAttr{o.init, o.scale}, {}, t, w, name);
   if (v.valid()) {
     impl_->param_names.insert(full);
+    impl_->remember_labels(v, type);
     impl_->params[v.index] = {v, {}};
   }
   return wrap(v);

@@ -44,6 +44,7 @@ struct DimArg {
   DimArg(std::string s) : value(0), text(std::move(s)) {}  // NOLINT: implicit
   int64_t value;
   std::string text;
+  std::string label{};  // what messages call it: "F" for 3072
 };
 struct TypeArg {
   DType dtype;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,14 +29,33 @@ struct Graph::Impl {
   };
   std::unordered_map<uint32_t, Param> params;  // by the param op's result
 
+  /// While an op that stands for others is built: its name as the user wrote it, which messages
+  /// use in place of the others' names.
+  std::string call;
+  std::unordered_map<uint32_t, std::string> written_as;            // values' calls
+  std::unordered_map<uint32_t, std::vector<std::string>> spelled;  // labels of declared shapes
+  std::map<int64_t, std::string> dim_names;  // of constant extents; "" where there are several
+
   /// Records (collect mode) or throws; the caller returns poison.
   void fail(std::string code, std::string message, const Where& where,
             std::vector<std::string> details = {}, std::string suggestion = {});
   std::string scoped(std::string_view name) const;
   ir::Loc loc(const Where& where);
   std::string str(const TensorType& t) const { return to_string(t, &ir.dims); }
-  /// "'l1/w' f32[256,256] from param at mlp.toml:7:1".
+  /// "'l1/w' f32[B=8, D=256] from param at mlp.toml:7:1": names and values of the extents.
   std::string describe(ir::ValueId v) const;
+  /// What `v` was before the op at `loc` broadcast it; else `v`.
+  ir::ValueId before_broadcast(ir::ValueId v, const ir::Loc& loc) const;
+  /// "512*B": the number of elements.
+  std::string count(const Shape& shape);
+  void remember_labels(ir::ValueId v, const TypeArg& type);
+  /// How to mend dtypes that an op refuses, or shapes that do not broadcast; "" if unknown.
+  std::string dtype_advice(std::span<const ir::ValueId> operands, std::string_view error) const;
+  std::string broadcast_advice(std::span<const ir::ValueId> operands, const Where& where) const;
+  /// The param whose version `v` is or reads; nothing for any other value.
+  std::optional<ir::ValueId> param_of(ir::ValueId v) const;
+  /// A shape as one declares it: ["B", 768] in a model file, {"B", 768} in C++.
+  std::string declaration(std::span<const Dim> shape, const Where& where) const;
 
   /// Adds an op named SCOPE/name. Invalid if it was refused or an operand is poison.
   ir::ValueId emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
@@ -60,6 +80,22 @@ struct Graph::Impl {
   /// 0 .. rank-1, or nothing after an error.
   std::optional<int> axis_of(int axis, int rank, std::string_view op, const Where& where);
   ir::ValueId number(double x, DType dtype, Shape shape, const Where& where);
+};
+
+/// Makes messages and descriptions speak of `name` until it dies; the outermost one counts.
+class Calling {
+ public:
+  Calling(Graph::Impl& g, std::string_view name) : call_(g.call.empty() ? &g.call : nullptr) {
+    if (call_) *call_ = name;
+  }
+  ~Calling() {
+    if (call_) call_->clear();
+  }
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+ private:
+  std::string* call_;
 };
 
 /// The first tensor among the operands decides the graph; throws Error if there is none.

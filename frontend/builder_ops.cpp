@@ -1,5 +1,6 @@
 // The builder's ops: each checks its arguments, inserts broadcasts, and adds ops to the graph.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -139,12 +140,26 @@ Tensor matmul(In a, In b, MatmulOpts o) {
   }
   const Dim lk = ls[ls.rank() - (o.ta ? 2 : 1)], rk = rs[rs.rank() - (o.tb ? 1 : 2)];
   if (lk != rk) {
-    std::string hint = fmt::format("{} vs {}", g.ir.dims.str(lk), g.ir.dims.str(rk));
+    // What mends it: the other orientation of an operand, or another shape of a matrix of weights.
+    std::vector<std::string> ways;
+    const auto flip = [&](std::string_view attr, bool now) {
+      ways.push_back(fmt::format("{} {} = {}", g.call == "linear" ? "use matmul with" : "set", attr,
+                                 now ? "false" : "true"));
+    };
     if (lk == rs[rs.rank() - (o.tb ? 2 : 1)]) {
-      hint += fmt::format(": set tb = {}", o.tb ? "false" : "true");
+      flip("tb", o.tb);
     } else if (rk == ls[ls.rank() - (o.ta ? 1 : 2)]) {
-      hint += fmt::format(": set ta = {}", o.ta ? "false" : "true");
+      flip("ta", o.ta);
     }
+    if (rs.rank() == 2 && g.param_of(r)) {
+      const Dim n = lk == rs[o.tb ? 0 : 1] ? rs[o.tb ? 1 : 0] : rs[o.tb ? 0 : 1];
+      const Dim fitting[] = {o.tb ? n : lk, o.tb ? lk : n};
+      const std::string_view name = g.ir.strings[g.ir.def(r).name];  // with its scopes
+      ways.push_back(fmt::format("declare '{}' as {}", name.substr(name.rfind('/') + 1),
+                                 g.declaration(fitting, where)));
+    }
+    std::string hint = fmt::format("{} vs {}", g.ir.dims.str(lk), g.ir.dims.str(rk));
+    if (!ways.empty()) hint += fmt::format(": {}", fmt::join(ways, ", or "));
     g.fail("E0301", "matmul: inner dimensions differ", where, {g.describe(l), g.describe(r), hint});
     return graph.wrap({});
   }

@@ -17,8 +17,8 @@ bool need_floats(const In& x, std::string_view op) {
   const ValueId v = g.unwrap(x);
   if (!v.valid()) return false;
   if (is_float(g.ir_graph().type(v).dtype)) return true;
-  g.impl().fail("E0301", fmt::format("{} takes a float dtype", op), x.where,
-                {g.impl().describe(v)});
+  g.impl().fail("E0301", fmt::format("{} takes a float dtype", op), x.where, {g.impl().describe(v)},
+                fmt::format("cast '{}' to f32", g.ir_graph().strings[g.ir_graph().def(v).name]));
   return false;
 }
 

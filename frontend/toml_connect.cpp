@@ -51,7 +51,11 @@ void define_scopes(const NodeList& list, Report& report) {
 Edges resolve(NodeList& list, const Names& names, Report& report) {
   std::map<std::string_view, size_t> producer;
   for (size_t i = 0; i < list.nodes.size(); ++i) {
-    for (const Text& t : list.nodes[i].out) producer.emplace(t.text, i);
+    for (const Text& t : list.nodes[i].out) {
+      // Not a second definition, which was reported.
+      const Place& first = names.find(t.text)->second;
+      if (first.line == t.place.line && first.column == t.place.column) producer.emplace(t.text, i);
+    }
   }
   std::vector<std::string> known;
   for (const auto& [name, place] : names) known.push_back(name);
@@ -65,9 +69,7 @@ Edges resolve(NodeList& list, const Names& names, Report& report) {
       if (names.find(o.name) == names.end()) {
         n.bad = true;
         if (report.names_lost) return;
-        report.error("E0204", o.place,
-                     fmt::format("unknown name '{}' used by {}", o.name, label(n)),
-                     suggest(o.name, known));
+        report.unknown_name({o.name, o.place}, fmt::format("used by {}", label(n)), known);
         return;
       }
       const auto it = producer.find(o.name);
@@ -111,7 +113,8 @@ void report_cycle(const NodeList& list, const std::vector<size_t>& cycle, Report
                                       : fmt::format("'{}' needs '{}'", name(i), name(i + 1)));
   }
   report.error("E0501", list.nodes[cycle[0]].place,
-               fmt::format("nodes depend on each other in a cycle: {}", fmt::join(steps, ", ")));
+               fmt::format("nodes depend on each other in a cycle: {}", fmt::join(steps, ", ")),
+               "a value from the launch before is a param, which an 'assign' changes");
 }
 
 /// Data order; nodes that are free to go keep the order of the file.

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "frontend/builder_impl.hpp"
 #include "frontend/toml_internal.hpp"
 
 namespace braid::toml_reader {
@@ -14,6 +15,9 @@ namespace {
 
 constexpr size_t kMaxExpression = 200;  // characters
 constexpr int kMaxDepth = 64;           // parentheses
+
+constexpr std::string_view kLater =
+    "one that is chosen later is a dim with a default: [dims] B = { default = 8 }";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -70,7 +74,8 @@ struct Dims::Parser {
       fail("E0401", part(at, at + 1),
            fmt::format("unexpected '{}' in a dim expression: it may hold integers, dims, + - * / "
                        "and parentheses",
-                       text[at]));
+                       text[at]),
+           text == "?" || text == "*" ? std::string(kLater) : std::string());
     }
   }
   void skip() {
@@ -153,7 +158,9 @@ struct Dims::Parser {
     if (dims.report_.section_lost) return {};
     std::vector<std::string> known;
     for (const Named& n : dims.named_) known.push_back(n.entry->key);
-    fail("E0403", place, fmt::format("unknown dim '{}'", word), suggest(word, known));
+    const std::string near = suggest(word, known);
+    fail("E0403", place, fmt::format("unknown dim '{}'", word),
+         near.empty() ? fmt::format("declare it, as in [dims] {} = 8", word) : near);
     return {};
   }
 };
@@ -233,7 +240,8 @@ std::optional<Dim> Dims::symbol(Named& n) {
 std::optional<Dim> Dims::evaluate(const Item& item) {
   if (item.kind == Item::Kind::integer) {
     if (item.integer >= 0) return Dim(item.integer);
-    report_.error("E0405", item.place, fmt::format("an extent cannot be {}", item.integer));
+    report_.error("E0405", item.place, fmt::format("an extent cannot be {}", item.integer),
+                  std::string(kLater));
     return {};
   }
   if (item.kind != Item::Kind::string) {
@@ -258,12 +266,14 @@ std::optional<Dim> Dims::evaluate(const Item& item) {
 std::optional<DimArg> Dims::extent(const Item& item) {
   const std::optional<Dim> d = evaluate(item);
   if (!d) return {};
-  return d->is_const() ? DimArg(d->value()) : DimArg(table_.str(*d));
+  DimArg arg = d->is_const() ? DimArg(d->value()) : DimArg(table_.str(*d));
+  if (item.kind == Item::Kind::string) arg.label = item.text;
+  return arg;
 }
 
 std::optional<std::vector<DimArg>> Dims::shape(const Item& item, std::string_view what,
                                                bool wildcard) {
-  if (!report_.expect(item, Item::Kind::array, what)) return {};
+  if (!report_.expect(item, Item::Kind::array, what, "as in [4, \"B\"]")) return {};
   std::vector<DimArg> shape;
   bool good = true;
   for (const Item& extent_item : item.items) {
@@ -287,6 +297,10 @@ std::optional<std::vector<DimArg>> Dims::shape(const Item& item, std::string_vie
 void Dims::declare(Graph& graph) const {
   for (const Named& n : named_) {
     if (n.symbol) graph.dim(n.entry->key, n.default_value, n.max, Where(n.entry->place));
+    if (!n.dim || !n.dim->is_const()) continue;
+    // A number that two dims share names neither.
+    const auto [it, added] = graph.impl().dim_names.emplace(n.dim->value(), n.entry->key);
+    if (!added) it->second.clear();
   }
 }
 

@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cctype>
 #include <string>
 
 #include "frontend/toml_internal.hpp"
@@ -76,36 +73,6 @@ Item convert(const toml::node& node, const std::string& file) {
   return item;
 }
 
-/// The parser's complaint as ours: "Error while parsing string: x" -> "not valid TOML: x (string)".
-/// Where it hides a common mistake, the suggestion says so.
-Diagnostic diagnostic(std::string_view description, Place place) {
-  constexpr std::string_view kPrefix = "Error while parsing ";
-  std::string what(description);
-  while (!what.empty() && (what.back() == '.' || what.back() == '\n')) what.pop_back();
-  const size_t colon = what.find(": ");
-  std::string context;
-  if (what.compare(0, kPrefix.size(), kPrefix) == 0 && colon != std::string::npos) {
-    context = what.substr(kPrefix.size(), colon - kPrefix.size());
-    what = what.substr(colon + 2);
-  }
-  if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
-
-  Diagnostic d;
-  d.code = "E0101";
-  d.place = std::move(place);
-  const auto has = [&](std::string_view s) { return what.find(s) != std::string::npos; };
-  if (context == "inline table" && has("'\\n'")) {
-    d.suggestion = "a table in braces stands on one line";
-  } else if (has("dangling comma")) {
-    d.suggestion = "remove the comma before it";
-  } else if (has("control characters")) {
-    d.suggestion = "is a quotation mark missing?";
-  }
-  d.message = fmt::format("not valid TOML: {}{}", what,
-                          context.empty() ? "" : fmt::format(" ({})", context));
-  return d;
-}
-
 }  // namespace
 
 const Entry* Item::find(std::string_view key) const {
@@ -123,7 +90,7 @@ Item parse_document(std::string_view text, std::string_view file) {
     root.place = Place{name, 1, 1, 0};
     return root;
   } catch (const toml::parse_error& e) {
-    throw Error(diagnostic(e.description(), place_of(e.source(), name)));
+    throw Error(syntax_error(e.description(), place_of(e.source(), name), text));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "frontend/builder_impl.hpp"
 #include "frontend/toml_internal.hpp"
 
 namespace braid::toml_reader {
@@ -28,6 +29,11 @@ class Expander {
     for (const Declaration& d : model_.inputs) {
       env.values[d.name.text] =
           d.type ? graph_.input(d.name.text, *d.type, Where(d.name.place)) : poison_;
+    }
+    for (const ScalarDeclaration& d : model_.scalars) {
+      if (env.values.count(d.name.text) > 0) continue;  // reported as defined twice
+      env.values[d.name.text] =
+          d.dtype ? graph_.scalar(d.name.text, *d.dtype, d.value, Where(d.name.place)) : poison_;
     }
     for (const Declaration& d : model_.params) add_param(env, d, make_param(d), model_.graph);
     nodes(model_.graph, env);
@@ -113,6 +119,7 @@ class Expander {
   /// The ops of a composite are named below the node: "block0/n1/rsqrt".
   Tensor build(const Node& n, const std::vector<In>& in) {
     const Scope scope = graph_.scope(n.out[0].text);
+    const Calling calling(graph_.impl(), n.op->name);
     return n.op->build({graph_, in, n.attrs, Where(n.place)});
   }
 
@@ -136,18 +143,21 @@ class Expander {
       }
     }
     const int64_t copies = std::max<int64_t>(n.repeat, 1);
+    const std::vector<Tensor> first = values;
     for (int64_t i = 0; i < copies; ++i) {
       const std::string name = n.repeat > 0 ? n.scope + std::to_string(i) : n.scope;
       const size_t before = graph_.diagnostics().size();
+      std::vector<Tensor> taken;
       {
         const Scope scope = graph_.scope(name);
+        taken = values;
         const std::vector<Tensor> results = copy(block, values, shared);
         std::copy(results.begin(), results.end(), values.begin());
         if (i + 1 == copies) {
           for (size_t r = 0; r < results.size(); ++r) set(env, n, r, results[r]);
         }
       }
-      add_note(before, n, name, i, copies);
+      add_note(before, n, name, i, copies, changes(block, first, taken));
     }
     if (n.repeat > 0) graph_.repeat(n.scope, n.repeat);
   }
@@ -182,7 +192,25 @@ class Expander {
     }
   }
 
-  void add_note(size_t begin, const Node& n, const std::string& name, int64_t i, int64_t copies) {
+  /// The inputs of a copy that have other types than those of the first copy.
+  std::vector<std::string> changes(const Block& block, const std::vector<Tensor>& first,
+                                   const std::vector<Tensor>& now) const {
+    std::vector<std::string> lines;
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (graph_.poisoned(first[i]) || graph_.poisoned(now[i])) continue;
+      const TensorType a = first[i].type(), b = now[i].type();
+      if (a == b) continue;
+      lines.push_back(
+          fmt::format("'{}' is {} in the first copy and {} here, where it is the output "
+                      "'{}' of the copy before",
+                      block.in[i].text, to_string(a, &graph_.ir_graph().dims),
+                      to_string(b, &graph_.ir_graph().dims), block.out[i].text));
+    }
+    return lines;
+  }
+
+  void add_note(size_t begin, const Node& n, const std::string& name, int64_t i, int64_t copies,
+                const std::vector<std::string>& details) {
     std::vector<Diagnostic>& all = graph_.diagnostics();
     for (; begin < all.size(); ++begin) {
       Diagnostic note;
@@ -195,6 +223,10 @@ class Expander {
         note.message += fmt::format(" (copy {} of {}) here", i + 1, copies);
       } else {
         note.message += " here";
+      }
+      note.details = details;
+      if (!details.empty() && all[begin].suggestion.empty()) {
+        all[begin].suggestion = "a repeated block takes what the copy before gives: see the note";
       }
       all[begin].notes.push_back(std::move(note));
     }

@@ -44,6 +44,22 @@ struct Entry {
 /// Throws Error (E0101) if the text is not TOML.
 Item parse_document(std::string_view text, std::string_view file);
 
+// What people may have meant (toml_advice.cpp). Empty if unknown.
+/// The parser's complaint as ours, with advice for the usual mistakes.
+Diagnostic syntax_error(std::string_view description, Place place, std::string_view text);
+/// For a key that is not among `known`: another format's word, a near name, or the few known ones.
+std::string suggest_key(std::string_view key, const std::vector<std::string>& known);
+/// The same for keys at the top of the file.
+std::string suggest_section(std::string_view key, const std::vector<std::string>& known);
+/// For an op: what a layer or op of another library is here.
+std::string suggest_layer(std::string_view op);
+
+/// A word of the file and where it stands.
+struct Text {
+  std::string text;
+  Place place;
+};
+
 /// The mistakes found so far.
 struct Report {
   std::vector<Diagnostic> list{};
@@ -55,9 +71,15 @@ struct Report {
 
   Diagnostic& error(std::string_view code, const Place& place, std::string message,
                     std::string suggestion = {});
+  /// Names of the graph while a block is read, which does not see them.
+  std::set<std::string> outer{};
+
   /// E0104 unless the item is of this kind (an integer is a real as well); `what` names it:
   /// "'streams'".
-  bool expect(const Item& item, Item::Kind kind, std::string_view what);
+  bool expect(const Item& item, Item::Kind kind, std::string_view what,
+              std::string suggestion = {});
+  /// E0204 with what may be meant; `user` says who asks.
+  void unknown_name(const Text& name, std::string_view user, const std::vector<std::string>& known);
   /// E0102 for every key that is not in `allowed`; true if there was none.
   bool check_keys(const Item& table, std::initializer_list<std::string_view> allowed,
                   std::string_view where);
@@ -65,12 +87,6 @@ struct Report {
   const Entry* need(const Item& table, std::string_view key, std::string_view where);
   /// E0206 unless the text may name a value, param, block or scope.
   bool check_name(std::string_view name, const Place& place, std::string_view what);
-};
-
-/// A word of the file and where it stands.
-struct Text {
-  std::string text;
-  Place place;
 };
 
 /// [dims] and the expressions over them.
@@ -199,6 +215,13 @@ struct Declaration {
   ParamOpts options{};
 };
 
+/// A runtime scalar; without a dtype it is poison.
+struct ScalarDeclaration {
+  Text name;
+  std::optional<DType> dtype;
+  double value = 0;
+};
+
 struct Block {
   Text name;
   std::vector<Text> in;
@@ -211,6 +234,7 @@ struct Block {
 struct Model {
   std::string name;
   std::vector<Declaration> inputs;
+  std::vector<ScalarDeclaration> scalars;
   std::vector<Declaration> params;
   std::map<std::string, Block> blocks;
   NodeList graph;
@@ -228,6 +252,8 @@ struct Sections {
 Sections check_root(const Item& root, Report& report);
 /// Checks all that needs no types and builds the model.
 Model read_model(const Item& root, Report& report, Types& types);
+/// [scalars] (toml_scalars.cpp).
+std::vector<ScalarDeclaration> read_scalars(const Item& root, Types& types, Report& report);
 /// [compile] and [weights] (toml_settings.cpp).
 TomlCompile read_compile(const Item& root, Report& report);
 std::optional<WeightsFrom> read_weights(const Item& root, Report& report);

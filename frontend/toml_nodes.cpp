@@ -52,8 +52,9 @@ class NodeReader {
     Place place = item.place;
     for (const Entry& e : item.entries) {
       if (std::find(kinds.begin(), kinds.end(), e.key) == kinds.end()) {
-        const std::string s = suggest(e.key, kinds);
-        if (suggestion.empty() && !s.empty()) {
+        // Not the list of all: the sentence has it.
+        const std::string s = suggest_key(e.key, kinds);
+        if (suggestion.empty() && s.rfind("did", 0) == 0) {
           suggestion = s;
           place = e.place;
         }
@@ -107,8 +108,14 @@ class NodeReader {
         operands.push_back({item.place, {}, item.real});
         return true;
       }
-      report_.error("E0104", item.place,
-                    fmt::format("'{}' must be a name or a list of names", e.key));
+      std::string names;
+      for (const Entry& v : item.entries) {
+        if (v.value.kind != Item::Kind::string) continue;
+        names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", v.value.text);
+      }
+      report_.error(
+          "E0104", item.place, fmt::format("'{}' must be a name or a list of names", e.key),
+          names.empty() ? "" : fmt::format("operands go by position: {} = [{}]", e.key, names));
       return false;
     };
     if (e.value.kind != Item::Kind::array) {
@@ -135,8 +142,8 @@ class NodeReader {
     return true;
   }
 
-  bool wrong_count(const Node& node, std::string message) {
-    report_.error("E0504", node.place, std::move(message));
+  bool wrong_count(const Node& node, std::string message, std::string suggestion = {}) {
+    report_.error("E0504", node.place, std::move(message), std::move(suggestion));
     return false;
   }
 
@@ -170,8 +177,16 @@ class NodeReader {
       std::string takes = count(op.min_in, "operand");
       if (op.max_in < 0) takes = fmt::format("{} or more operands", op.min_in);
       if (op.max_in > op.min_in) takes = fmt::format("{} or {} operands", op.min_in, op.max_in);
-      return wrong_count(node, fmt::format("op '{}' takes {}, but got {}{}", op.name, takes, given,
-                                           rhs ? " with rhs" : ""));
+      std::string advice;
+      if (given == 1 && find_op("reduce_" + op.name)) {
+        advice = fmt::format("did you mean 'reduce_{}'?", op.name);
+      } else if (op.max_in == 2 && given > 2 && op.numbers) {
+        advice = "use one node for each two";
+      }
+      return wrong_count(node,
+                         fmt::format("op '{}' takes {}, but got {}{}", op.name, takes, given,
+                                     rhs ? " with rhs" : ""),
+                         std::move(advice));
     }
     if (given > 0 && std::all_of(node.in.begin(), node.in.end(),
                                  [](const Operand& o) { return o.name.empty(); })) {
@@ -278,7 +293,8 @@ class NodeReader {
       if (numbered) text.resize(text.size() - kNumber.size());
       if (repeat && !numbered) {
         report_.error("E0107", name->value.place,
-                      "the 'name' of a repeated block ends in {i}, the number of the copy");
+                      "the 'name' of a repeated block ends in {i}, the number of the copy",
+                      fmt::format("as in name = \"{}{{i}}\"", text));
       } else if (numbered && !repeat) {
         report_.error("E0107", name->value.place, "{i} in 'name' needs the key 'repeat'");
       } else if (report_.check_name(text, name->value.place, "a block's copy")) {
@@ -332,7 +348,7 @@ std::optional<std::vector<Text>> read_names(const Item& item, std::string_view w
 NodeList read_nodes(const Item& nodes, const std::map<std::string, Block>& blocks,
                     const std::vector<Declaration>& params, Types& types, Report& report) {
   NodeList list;
-  if (!report.expect(nodes, Item::Kind::array, "'nodes'")) {
+  if (!report.expect(nodes, Item::Kind::array, "'nodes'", "as in nodes = [ { .. }, { .. } ]")) {
     report.names_lost = true;
     return list;
   }

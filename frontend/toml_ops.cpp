@@ -122,6 +122,8 @@ std::string suggest_op(std::string_view name) {
   for (const auto& [theirs, ours] : kSynonyms) {
     if (theirs == name) return fmt::format("did you mean '{}'?", ours);
   }
+  const std::string layer = suggest_layer(name);
+  if (!layer.empty()) return layer;
   std::vector<std::string> names;
   for (const OpSpec& op : ops()) names.push_back(op.name);
   return suggest(name, names);
@@ -137,7 +139,7 @@ bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& repo
       std::vector<std::string> known{"in", "out"};
       for (const AttrSpec& a : spec.attrs) known.emplace_back(a.name);
       report.error("E0102", e.place, fmt::format("op '{}' has no attribute '{}'", spec.name, e.key),
-                   suggest(e.key, known));
+                   suggest_key(e.key, known));
       good = false;
     } else if (std::optional<AttrValue> v = read_attr(*it, e, types, report)) {
       attrs.emplace(e.key, std::move(*v));

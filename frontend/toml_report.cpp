@@ -40,12 +40,25 @@ Diagnostic& Report::error(std::string_view code, const Place& place, std::string
   return list.emplace_back(std::move(d));
 }
 
-bool Report::expect(const Item& item, Item::Kind kind, std::string_view what) {
+bool Report::expect(const Item& item, Item::Kind kind, std::string_view what,
+                    std::string suggestion) {
   if (item.kind == kind) return true;
   if (kind == Item::Kind::real && item.kind == Item::Kind::integer) return true;
   error("E0104", item.place,
-        fmt::format("{} must be {}, not {}", what, kind_name(kind), kind_name(item.kind)));
+        fmt::format("{} must be {}, not {}", what, kind_name(kind), kind_name(item.kind)),
+        std::move(suggestion));
   return false;
+}
+
+void Report::unknown_name(const Text& name, std::string_view user,
+                          const std::vector<std::string>& known) {
+  std::string advice = suggest(name.text, known);
+  if (outer.count(name.text) > 0) {
+    advice =
+        "a block sees only its own names: pass it in through 'in' of the block and of the node";
+  }
+  error("E0204", name.place, fmt::format("unknown name '{}' {}", name.text, user),
+        std::move(advice));
 }
 
 bool Report::check_keys(const Item& table, std::initializer_list<std::string_view> allowed,
@@ -54,7 +67,7 @@ bool Report::check_keys(const Item& table, std::initializer_list<std::string_vie
   for (const Entry& e : table.entries) {
     if (std::find(allowed.begin(), allowed.end(), e.key) != allowed.end()) continue;
     error("E0102", e.place, fmt::format("unknown key '{}' in {}", e.key, where),
-          suggest(e.key, {allowed.begin(), allowed.end()}));
+          suggest_key(e.key, {allowed.begin(), allowed.end()}));
     good = false;
   }
   return good;
@@ -74,10 +87,23 @@ bool Report::check_name(std::string_view name, const Place& place, std::string_v
       std::all_of(name.begin(), name.end(), allowed)) {
     return true;
   }
+  std::string advice;
+  if (name.find(',') != std::string_view::npos) {  // "a, b" for ["a", "b"]
+    for (size_t at = 0; at <= name.size();) {
+      const size_t end = std::min(name.find(',', at), name.size());
+      size_t begin = at;
+      while (begin < end && name[begin] == ' ') ++begin;
+      advice += fmt::format("{}\"{}\"", advice.empty() ? "several names are a list: [" : ", ",
+                            name.substr(begin, end - begin));
+      at = end + 1;
+    }
+    advice += "]";
+  }
   error("E0206", place,
         fmt::format("'{}' cannot name {}: use letters, digits, '_', '.' and '-', and begin with "
                     "a letter",
-                    name, what));
+                    name, what),
+        std::move(advice));
   return false;
 }
 
@@ -88,7 +114,9 @@ void define(Names& names, const Text& name, Report& report) {
   note.severity = Severity::note;
   note.message = "first defined here";
   note.place = it->second;
-  report.error("E0201", name.place, fmt::format("the name '{}' is defined twice", name.text))
+  report
+      .error("E0201", name.place, fmt::format("the name '{}' is defined twice", name.text),
+             "every name stands for one value: choose another")
       .notes.push_back(std::move(note));
 }
 

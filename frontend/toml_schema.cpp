@@ -20,7 +20,10 @@ Declaration read_declaration(const Entry& e, bool param, Types& types, Report& r
   Declaration d{{e.key, e.place}, {}, {}};
   const std::string where = fmt::format("{} '{}'", param ? "param" : "input", e.key);
   report.check_name(e.key, e.place, param ? "a param" : "an input");
-  if (!report.expect(e.value, Item::Kind::table, where)) return d;
+  if (!report.expect(e.value, Item::Kind::table, where,
+                     fmt::format("as in {} = {{ dtype = \"f32\", shape = [4, \"B\"] }}", e.key))) {
+    return d;
+  }
   const bool keys = param ? report.check_keys(e.value, {"dtype", "shape", "init", "scale"}, where)
                           : report.check_keys(e.value, {"dtype", "shape"}, where);
   if (!keys) return d;
@@ -57,7 +60,9 @@ std::vector<Declaration> read_declarations(const Item& table, std::string_view k
   std::vector<Declaration> list;
   const Entry* e = table.find(key);
   if (!e) return list;
-  if (!report.expect(e->value, Item::Kind::table, fmt::format("'{}'", key))) {
+  if (!report.expect(
+          e->value, Item::Kind::table, fmt::format("'{}'", key),
+          fmt::format("as in [{}] x = {{ dtype = \"f32\", shape = [4, \"B\"] }}", key))) {
     report.lose_section();
     return list;
   }
@@ -106,9 +111,25 @@ bool check_known(const Names& names, const Text& t, std::string_view user, Repor
   if (report.names_lost) return false;
   std::vector<std::string> known;
   for (const auto& [name, place] : names) known.push_back(name);
-  report.error("E0204", t.place, fmt::format("unknown name '{}' {}", t.text, user),
-               suggest(t.text, known));
+  report.unknown_name(t, user, known);
   return false;
+}
+
+/// Every name that the graph may define, right or wrong.
+std::set<std::string> outer_names(const Item& root, const Model& model) {
+  std::set<std::string> names;
+  for (const Declaration& d : model.inputs) names.insert(d.name.text);
+  for (const ScalarDeclaration& d : model.scalars) names.insert(d.name.text);
+  for (const Declaration& d : model.params) names.insert(d.name.text);
+  const Entry* graph = root.find("graph");
+  const Entry* nodes = graph ? graph->value.find("nodes") : nullptr;
+  for (const Item& node : nodes ? nodes->value.items : std::vector<Item>{}) {
+    const Entry* out = node.find("out");
+    if (!out) continue;
+    names.insert(out->value.text);
+    for (const Item& name : out->value.items) names.insert(name.text);
+  }
+  return names;
 }
 
 void read_body(Block& block, const Item& item, Model& model, Types& types, Report& report) {
@@ -215,10 +236,13 @@ void read_outputs(const Item& root, const Names& names, Model& model, Report& re
     }
     return;
   }
-  if (!report.expect(e->value, Item::Kind::table, "'outputs'")) return;
+  if (!report.expect(e->value, Item::Kind::table, "'outputs'", "as in [outputs] y = \"y\"")) return;
   for (const Entry& o : e->value.entries) {
     report.check_name(o.key, o.place, "an output");
-    if (!report.expect(o.value, Item::Kind::string, fmt::format("output '{}'", o.key))) continue;
+    if (!report.expect(o.value, Item::Kind::string, fmt::format("output '{}'", o.key),
+                       fmt::format("name one value, as in {} = \"h\"", o.key))) {
+      continue;
+    }
     const Text value{o.value.text, o.value.place};
     if (check_known(names, value, fmt::format("for output '{}'", o.key), report)) {
       model.outputs.push_back({{o.key, o.place}, value});
@@ -235,13 +259,16 @@ Sections check_root(const Item& root, Report& report) {
     report.error("E0105", format->value.place, "this version of Braid reads 'format = 1' only");
     throw Error(std::move(report.list));
   }
-  const std::initializer_list<std::string_view> keys = {"format",  "name",    "dims",   "dtypes",
-                                                        "inputs",  "params",  "block",  "graph",
-                                                        "outputs", "weights", "compile"};
-  const bool known = report.check_keys(root, keys, "a model file");
+  const std::initializer_list<std::string_view> keys = {"format", "name",    "dims",    "dtypes",
+                                                        "inputs", "scalars", "params",  "block",
+                                                        "graph",  "outputs", "weights", "compile"};
+  bool known = true;
   for (const Entry& e : root.entries) {
-    if (e.value.kind == Item::Kind::table &&
-        std::find(keys.begin(), keys.end(), e.key) == keys.end()) {
+    if (std::find(keys.begin(), keys.end(), e.key) != keys.end()) continue;
+    known = false;
+    report.error("E0102", e.place, fmt::format("unknown key '{}' in a model file", e.key),
+                 suggest_section(e.key, {keys.begin(), keys.end()}));
+    if (e.value.kind == Item::Kind::table || e.value.kind == Item::Kind::array) {
       report.lose_section();
     }
   }
@@ -261,6 +288,7 @@ Model read_model(const Item& root, Report& report, Types& types) {
   Model model;
   model.name = read_string(root, "name", report).value_or("model");
   model.inputs = read_declarations(root, "inputs", types, report);
+  model.scalars = read_scalars(root, types, report);
   model.params = read_declarations(root, "params", types, report);
 
   const Entry* blocks = root.find("block");
@@ -268,14 +296,20 @@ Model read_model(const Item& root, Report& report, Types& types) {
     for (const Entry& e : blocks->value.entries) {
       model.blocks.emplace(e.key, read_signature(e, types, report));
     }
+    report.outer = outer_names(root, model);
     for (const Entry& e : blocks->value.entries) {
       read_body(model.blocks.at(e.key), e.value, model, types, report);
     }
   }
 
+  report.outer.clear();
   Names names = names_of(model.inputs, model.params, report);
+  for (const ScalarDeclaration& d : model.scalars) define(names, d.name, report);
   const Entry* graph = root.find("graph");
-  if (!graph && !report.section_lost) report.need(root, "graph", "a model file");
+  if (!graph && !report.section_lost) {
+    report.error("E0103", root.place, "a model file needs the section 'graph'",
+                 "as in [graph] nodes = [ { out = \"y\", op = \"relu\", in = [\"x\"] } ]");
+  }
   if (graph && report.expect(graph->value, Item::Kind::table, "'graph'") &&
       report.check_keys(graph->value, {"nodes"}, "[graph]")) {
     if (const Entry* nodes = report.need(graph->value, "nodes", "[graph]")) {

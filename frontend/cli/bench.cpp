@@ -29,6 +29,7 @@ class KeepState {
 }  // namespace
 
 int bench_command(const BenchArgs& a, const GlobalArgs& g) {
+  const std::vector<NamedNumber> scalars = scalar_values(a.scalars);
   std::optional<Device> found;
   try {
     found = Device::open(a.device);
@@ -44,6 +45,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   store.declare(program, a.seed);
   if (weights) load_weights(store, program, *weights);
   Executable executable(std::move(program), store);
+  set_scalars(executable, scalars);
   const Program& p = executable.program();
   for (const auto& [name, value] : make_inputs(p, {}, a.seed)) executable.write(name, value);
 

@@ -48,14 +48,17 @@ int check_command(const PlanArgs& a, const GlobalArgs& g) {
   if (!wrong.empty()) throw Error(wrong);
   const std::vector<std::string> open = bind(graph, o);
   if (weights) check_weights(weight_specs(graph), *weights);
-  size_t inputs = 0, params = 0;
+  size_t inputs = 0, scalars = 0, params = 0;
   for (const ir::Op& op : graph.ops()) {
-    inputs += op.kind == ir::OpKind::input;
+    const bool scalar = std::holds_alternative<ir::ScalarAttr>(op.attrs);
+    scalars += scalar;
+    inputs += op.kind == ir::OpKind::input && !scalar;
     params += op.kind == ir::OpKind::param;
   }
   std::string text =
-      fmt::format("{}: ok, {} ops, {} inputs, {} params, {} outputs{}\n", a.file,
-                  graph.ops().size(), inputs, params, graph.outputs.size(), weights_text(weights));
+      fmt::format("{}: ok, {} ops, {} inputs, {}{} params, {} outputs{}\n", a.file,
+                  graph.ops().size(), inputs, scalars ? fmt::format("{} scalars, ", scalars) : "",
+                  params, graph.outputs.size(), weights_text(weights));
   if (!open.empty()) {
     text += fmt::format(
         "{}: not checked: what depends on the values of {}, which have no default; "

@@ -36,6 +36,7 @@ struct GlobalArgs {
   std::string color = "auto";
   bool json_diagnostics = false;
   bool quiet = false;
+  size_t max_errors = kMaxErrorsShown;  // 0 = all
 };
 
 /// Where a plan comes from and what shapes it.
@@ -70,6 +71,7 @@ struct RunArgs {
   PlanArgs plan;
   std::string device = "auto";
   std::vector<std::string> inputs, params, outputs, expects;  // NAME=@FILE.npy
+  std::vector<std::string> scalars;                           // NAME=NUMBER
   double rtol = 1e-4, atol = 1e-6;
   double cosine = 0;  // 0: compare elements
   uint64_t seed = 1;
@@ -79,9 +81,14 @@ struct RunArgs {
 struct BenchArgs {
   PlanArgs plan;
   std::string device = "0";
+  std::vector<std::string> scalars;  // NAME=NUMBER
   uint64_t seed = 1;
   double seconds = 1.0;
   bool json = false;
+};
+
+struct ExplainArgs {
+  std::string code;  // empty: list them
 };
 
 int check_command(const PlanArgs& a, const GlobalArgs& g);
@@ -91,6 +98,7 @@ int opt_command(const OptArgs& a, const GlobalArgs& g);
 int run_command(const RunArgs& a, const GlobalArgs& g);
 int bench_command(const BenchArgs& a, const GlobalArgs& g);
 int env_command(const GlobalArgs& g);
+int explain_command(const ExplainArgs& a, const GlobalArgs& g);
 
 struct Model {
   ir::Graph graph;
@@ -125,6 +133,15 @@ HostTensor load_tensor(const std::string& file, const TensorType& type, std::str
 /// The tensors of a program's inputs: from files where given, else random by seed and name.
 std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vector<NamedFile>& files,
                                               uint64_t seed);
+
+/// "pos=3" -> {"pos", 3}; also true, false and anything that strtod takes. Throws UsageError.
+struct NamedNumber {
+  std::string name;
+  ScalarValue value;
+};
+std::vector<NamedNumber> scalar_values(const std::vector<std::string>& args);
+/// Sets runtime scalars. Throws UsageError for one that the program lacks.
+void set_scalars(Executable& e, const std::vector<NamedNumber>& values);
 
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
 void say(std::string_view text);        // to stderr; that it is closed or full is no failure

@@ -225,6 +225,41 @@ std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::st
   return out;
 }
 
+std::vector<NamedNumber> scalar_values(const std::vector<std::string>& args) {
+  std::vector<NamedNumber> out;
+  for (const std::string& arg : args) {
+    const size_t eq = arg.find('=');
+    const std::string name = arg.substr(0, eq);
+    const std::string text = eq == std::string::npos ? std::string() : arg.substr(eq + 1);
+    char* end = nullptr;
+    errno = 0;
+    const long long whole = std::strtoll(text.c_str(), &end, 10);
+    const bool integer = !text.empty() && *end == '\0' && errno == 0;
+    const double number = std::strtod(text.c_str(), &end);
+    const bool truth = text == "true" || text == "false";
+    if (name.empty() || text.empty() || (*end != '\0' && !truth)) {
+      throw UsageError(fmt::format("--set takes NAME=NUMBER, not '{}'", arg));
+    }
+    if (truth) {
+      out.push_back({name, text == "true"});
+    } else if (integer) {
+      out.push_back({name, int64_t{whole}});
+    } else {
+      out.push_back({name, number});
+    }
+  }
+  return out;
+}
+
+void set_scalars(Executable& e, const std::vector<NamedNumber>& values) {
+  std::vector<std::string> known;
+  for (const ScalarBinding& b : e.program().scalars) known.push_back(b.name);
+  std::vector<NamedFile> names;
+  for (const NamedNumber& v : values) names.push_back({v.name, {}});
+  require_names(names, known, "--set", "scalar");
+  for (const NamedNumber& v : values) e.set(v.name, v.value);
+}
+
 void require_names(const std::vector<NamedFile>& files, const std::vector<std::string>& known,
                    std::string_view flag, std::string_view what) {
   for (const NamedFile& f : files) {

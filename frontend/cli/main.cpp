@@ -63,6 +63,13 @@ CLI::Option* add_named(CLI::App& c, const char* flag, std::vector<std::string>& 
       ->allow_extra_args(false);
 }
 
+void add_set(CLI::App& c, std::vector<std::string>& to) {
+  c.add_option("--set", to, "value of a runtime scalar: --set pos=3 (repeatable)")
+      ->type_name("NAME=NUMBER")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
 std::string with_hint(const std::string& what, const std::string& word,
                       const std::vector<std::string>& known) {
   const std::string hint = suggest(word, known);
@@ -113,7 +120,11 @@ struct Arguments {
   OptArgs opt;
   RunArgs run;
   BenchArgs bench;
+  ExplainArgs explain;
+  std::string help;  // the command to help with
 };
+
+int help(const std::string& name);
 
 void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   app.require_subcommand(1);
@@ -126,6 +137,10 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
          "--diagnostics", [&](const std::string& s) { a.global.json_diagnostics = s == "json"; },
          "text or json (one object a line)")
       ->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--max-errors", a.global.max_errors,
+                 "show at most this many errors and count the rest (default 20; 0: all)")
+      ->type_name("N")
+      ->check(not_a_number);
   app.add_flag("-q,--quiet", a.global.quiet, "no notes on stderr");
 
   const auto command = [&](const char* name, const char* what, auto run) {
@@ -171,6 +186,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   add_named(*c, "--param", a.run.params, "a param (default: its init, by --seed)");
   add_named(*c, "--output", a.run.outputs, "write an output");
   add_named(*c, "--expect", a.run.expects, "compare an output; a mismatch is exit code 5");
+  add_set(*c, a.run.scalars);
   c->add_option("--rtol", a.run.rtol, "relative tolerance per element (default 1e-4)")
       ->check(CLI::NonNegativeNumber);
   c->add_option("--atol", a.run.atol, "absolute tolerance per element (default 1e-6)")
@@ -190,12 +206,44 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c->add_option("--device", a.bench.device, "device number (default 0)")->check(not_a_number);
   c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)")
       ->check(not_a_number);
+  add_set(*c, a.bench.scalars);
   c->add_option("--seconds", a.bench.seconds, "time to spend per measurement (default 1)")
       ->check(CLI::Range(0.01, 600.0));
   c->add_flag("--json", a.bench.json, "one JSON document on stdout");
 
   command("env", "what was found: driver, devices, NVRTC, cache",
           [&a] { return env_command(a.global); });
+
+  c = command("explain",
+              "what a diagnostic code means, with an example; without a code all of them",
+              [&a] { return explain_command(a.explain, a.global); });
+  c->add_option("code", a.explain.code, "a code, as in error[E0301]");
+
+  c = command("help", "help on braid or on a command", [&a] { return help(a.help); });
+  c->add_option("command", a.help, "a command");
+}
+
+constexpr const char* kWhat = "Braid compiles op graphs into explicit CUDA graphs.";
+
+/// What `braid NAME --help` prints.
+int help(const std::string& name) {
+  Arguments a;
+  std::function<int()> chosen;
+  CLI::App app{kWhat, "braid"};
+  add_commands(app, a, chosen);
+  std::vector<std::string> known;
+  for (const CLI::App* c : app.get_subcommands(nullptr)) known.push_back(c->get_name());
+  if (!name.empty() && std::find(known.begin(), known.end(), name) == known.end()) {
+    throw UsageError(with_hint("command", name, known));
+  }
+  try {
+    app.parse(name + " --help");
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out;
+    app.exit(e, out, out);
+    print_out(out.str());
+  }
+  return kOk;
 }
 
 void say_error(const GlobalArgs& g, std::string_view text) {
@@ -230,10 +278,11 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
     return kUsage;
   } catch (const Error& e) {
     if (g.json_diagnostics) {
-      say(render_json(e.diagnostics()));
+      say(render_json(e.diagnostics(), g.max_errors));
     } else {
       RenderOptions o;
       o.colour = stderr_colour(g);
+      o.max_errors = g.max_errors;
       say(render(e.diagnostics(), o));
     }
     return kModel;
@@ -257,7 +306,7 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
 int main_of(int argc, char** argv) {
   Arguments a;
   std::function<int()> chosen;
-  CLI::App app{"Braid compiles op graphs into explicit CUDA graphs.", "braid"};
+  CLI::App app{kWhat, "braid"};
   add_commands(app, a, chosen);
   return guarded(argc, argv, a.global, [&]() -> int {
     try {

@@ -106,6 +106,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
   const std::vector<NamedFile> params = named_files(a.params, "--param");
   const std::vector<NamedFile> outputs = named_files(a.outputs, "--output");
   const std::vector<NamedFile> expects = named_files(a.expects, "--expect");
+  const std::vector<NamedNumber> scalars = scalar_values(a.scalars);
   if (a.steps < 1) throw UsageError("--steps takes a number of launches, 1 or more");
 
   const Device device = Device::open(a.device);
@@ -148,6 +149,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
     }
   }
   Executable executable(std::move(program), store);
+  set_scalars(executable, scalars);
   executable.poison();
   std::map<std::string, HostTensor> results;
   for (int64_t step = 0; step < a.steps; ++step) {

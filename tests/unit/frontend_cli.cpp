@@ -1,106 +1,21 @@
 // The tool as a process: exit codes, what goes to stdout and to stderr, and the files it leaves.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "cli_bench.hpp"
 #include "frontend/npy.hpp"
-#include "safetensors_help.hpp"
-#include "temp_folder.hpp"
 
 using namespace braid;
-using testing::TempFolder;
-namespace fs = std::filesystem;
+using namespace braid::testing;
 using Json = nlohmann::ordered_json;
-
-namespace {
-
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-}
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// A folder to work in, with a model in it and a cache that nobody else uses.
-struct Bench {
-  TempFolder folder;
-  struct Result {
-    int code = -1;
-    std::string out, err;
-  };
-
-  Bench() {
-    write_text(at("m.toml"), R"(format = 1
-name = "m"
-[dims]
-B = { default = 4, max = 64 }
-[inputs]
-x = { dtype = "f32", shape = ["B", 8] }
-[params]
-w = { dtype = "f32", shape = [8, 5] }
-[graph]
-nodes = [
-  { out = "h", op = "matmul", in = ["x", "w"] },
-  { out = "y", op = "softmax", in = ["h"] },
-]
-[outputs]
-y = "y"
-h = "h"
-)");
-  }
-
-  std::string at(const std::string& name) const { return folder.path + "/" + name; }
-
-  /// Runs `braid` and the words of a shell in the folder. Redirections may follow.
-  Result braid(const std::string& words, const std::string& before = {}) const {
-    const std::string command = fmt::format(
-        "cd '{}' && {{ {} BRAID_CACHE='{}/cache' NO_COLOR= FORCE_COLOR= '{}' {}; }} > "
-        "'{}/.out' 2> '{}/.err' < /dev/null",
-        folder.path, before, folder.path, BRAID_TOOL, words, folder.path, folder.path);
-    const int status = std::system(command.c_str());
-    REQUIRE(WIFEXITED(status));
-    return {WEXITSTATUS(status), text_of(at(".out")), text_of(at(".err"))};
-  }
-
-  /// The visible files, for "nothing is left behind".
-  std::set<std::string> files() const {
-    std::set<std::string> names;
-    for (const auto& e : fs::directory_iterator(folder.path)) {
-      const std::string name = e.path().filename().string();
-      if (name[0] != '.' && name != "cache") names.insert(name);
-    }
-    return names;
-  }
-};
-
-void expect(const Bench::Result& r, int code, std::string_view err = {}) {
-  INFO("stdout: ", r.out, "\nstderr: ", r.err);
-  CHECK(r.code == code);
-  CHECK(has(r.err, err));
-  if (code != 0 && code != 5) CHECK(r.out.empty());
-}
-
-bool gpu_is_there(const Bench& b) { return !has(b.braid("env").out, "device   none"); }
-bool nvrtc_is_there(const Bench& b) { return !has(b.braid("env").out, "nvrtc    none"); }
-
-}  // namespace
 
 TEST_CASE("fine is 0, and the result alone goes to stdout") {
   const Bench b;
@@ -141,6 +56,50 @@ TEST_CASE("a wrong model or wrong data is 1") {
   expect(b.braid("run m.toml --device sim --dim B=0x10"), 2, "--dim takes NAME=NUMBER");
   expect(b.braid("inspect m.toml --dim Q=3"), 1, "Q");
   expect(b.braid("inspect m.toml --dim B=65"), 1, "64");
+}
+
+TEST_CASE("explain and help") {
+  const Bench b;
+  Bench::Result r = b.braid("explain E0301");
+  expect(r, 0);
+  CHECK(has(r.out, "E0301: shapes or dtypes do not fit the op\n"));
+  CHECK(has(r.out, "Wrong:\n    "));
+  CHECK(has(r.out, "Right:\n    "));
+  CHECK(b.braid("explain e0301").out == r.out);
+  expect(b.braid("explain E0310"), 2, "there is no code 'E0310'; did you mean 'E0301'");
+  expect(b.braid("explain nonsense"), 2, "'braid explain' lists them");
+  r = b.braid("explain");
+  expect(r, 0);
+  CHECK(has(r.out, "E0840  a `.braid` file that is damaged"));
+
+  CHECK(b.braid("help").out == b.braid("--help").out);
+  CHECK(b.braid("help run").out == b.braid("run --help").out);
+  expect(b.braid("help rnu"), 2, "unknown command 'rnu'; did you mean 'run'?");
+}
+
+TEST_CASE("twenty errors are shown, the others counted") {
+  const Bench b;
+  std::string text = text_of(b.at("m.toml"));
+  for (int i = 0; i < 200; ++i) text += fmt::format("out{} = \"nowhere{}\"\n", i, i);
+  write_text(b.at("many.toml"), text);
+  const auto count = [](const std::string& t, std::string_view part) {
+    size_t n = 0;
+    for (size_t at = t.find(part); at != std::string::npos; at = t.find(part, at + 1)) ++n;
+    return n;
+  };
+  Bench::Result r = b.braid("check many.toml");
+  expect(r, 1, "error: 200 errors (20 shown), 0 warnings\n");
+  CHECK(count(r.err, "error[E0204]") == 20);
+  CHECK(has(r.err, "nowhere19"));
+  CHECK(!has(r.err, "nowhere20"));
+  CHECK(count(b.braid("check many.toml --max-errors=3").err, "error[E0204]") == 3);
+  r = b.braid("--max-errors 0 check many.toml");
+  CHECK(count(r.err, "error[E0204]") == 200);
+  CHECK(has(r.err, "error: 200 errors, 0 warnings\n"));
+  r = b.braid("check many.toml --diagnostics=json --max-errors 7");
+  CHECK(count(r.err, "\"severity\":\"error\"") == 7);
+  CHECK(has(r.err, "200 errors, 7 shown"));
+  expect(b.braid("check many.toml --max-errors=-1"), 2, "max-errors");
 }
 
 TEST_CASE("wrong usage is 2, with what was meant") {
@@ -313,7 +272,8 @@ TEST_CASE("inputs and params come from files that fit") {
   expect(b.braid(run + "--input x=@x.npy --param w=@w.npy --expect h=@h.npy"), 0);
   expect(b.braid(run + "--param w=@w.npy --expect h=@h.npy"), 5);
   expect(b.braid(run + "--input x=@x.npy --expect h=@h.npy"), 5);
-  expect(b.braid(run + "--input x=@h.npy"), 1, "'x' is f32[4,8], but h.npy holds f32[4,5]");
+  expect(b.braid(run + "--input x=@h.npy"), 1,
+         "error[E0802]: 'x' is f32[4,8], but h.npy holds f32[4,5]");
   expect(b.braid(run + "--dim B=3 --input x=@x.npy"), 1, "'x' is f32[3,8]");
   expect(b.braid(run + "--param w=@x.npy"), 1, "'w' is f32[8,5]");
   expect(b.braid(run + "--expect h=@x.npy"), 1, "'h' is f32[4,5]");
@@ -467,6 +427,9 @@ TEST_CASE("diagnostics as JSON: one object a line, whatever went wrong") {
   REQUIRE(all.size() == 2);
   CHECK(all[0]["file"] == "bad.toml");
   CHECK(all[0]["line"] == 12);
+  CHECK(all[0]["col"].get<int>() > 1);
+  CHECK(all[0]["end_line"] == 12);
+  CHECK(all[0]["end_col"] > all[0]["col"]);
   CHECK(all[0]["severity"] == "error");
   CHECK(all[0]["code"] == "E0204");
   CHECK(all[1]["line"] == 17);
@@ -507,88 +470,4 @@ TEST_CASE("a model whose file name is not UTF-8 can be shown") {
   const Bench::Result r = b.braid("inspect --format=json 'caf\xe9.toml'");
   expect(r, 0);
   CHECK(Json::accept(r.out));
-}
-
-TEST_CASE("check compares the weights, run loads them, --weights names others") {
-  const Bench b;
-  const HostTensor x = random_tensor({DType::f32, {4, 8}}, 41, "x");
-  const HostTensor w = random_tensor({DType::f32, {8, 5}}, 42, "w");
-  const HostTensor other = random_tensor({DType::f32, {8, 5}}, 43, "w");
-  write_npy(b.at("x.npy"), x);
-  write_npy(b.at("w.npy"), w);
-  testing::write_safetensors(b.at("w.safetensors"), {{"w", w}, {"head.bias", x}});
-  testing::write_safetensors(b.at("other.safetensors"), {{"w", other}});
-  fs::create_directory(b.at("arrays"));
-  write_npy(b.at("arrays/w.npy"), w);
-  write_text(b.at("n.toml"), text_of(b.at("m.toml")) +
-                                 "[weights]\nfile = \"w.safetensors\"\nignore = [\"head.*\"]\n");
-  const std::string run = "--device sim --input x=@x.npy ";
-  expect(b.braid("run m.toml " + run + "--param w=@w.npy --output h=@h.npy"), 0);
-  expect(b.braid("run m.toml " + run + "--expect h=@h.npy"), 5);  // random weights
-  expect(b.braid("run n.toml " + run + "--expect h=@h.npy"), 0);
-  expect(b.braid("run n.toml " + run + "--expect h=@h.npy --weights other.safetensors"), 5);
-  expect(b.braid("run n.toml " + run +
-                 "--expect h=@h.npy --weights other.safetensors "
-                 "--param w=@w.npy"),
-         0);
-  expect(b.braid("run m.toml " + run + "--expect h=@h.npy --weights arrays"), 0);
-  expect(b.braid("opt m.toml --until simplify > m.bir"), 0);
-  expect(b.braid("run m.bir " + run + "--expect h=@h.npy --weights arrays"), 0);
-  if (nvrtc_is_there(b)) {
-    expect(b.braid("compile n.toml -o n.braid"), 0);
-    expect(b.braid("run n.braid " + run + "--expect h=@h.npy --weights arrays"), 0);
-    expect(b.braid("check n.braid --weights x.npy"), 1, "x.npy");
-  }
-
-  Bench::Result r = b.braid("check n.toml");
-  expect(r, 0);
-  CHECK(has(r.out, ", weights fit w.safetensors\n"));
-  CHECK(!has(b.braid("check m.toml").out, "weights"));
-  expect(b.braid("check m.toml --weights w.safetensors"), 1,
-         "w.safetensors: error[E0113]: the model has no param for 1 of the 2 tensors");
-  expect(b.braid("check m.toml --weights nowhere"), 1,
-         "error[E0100]: cannot read the weights 'nowhere': No such file");
-  write_npy(b.at("arrays/w.npy"), x);
-  r = b.braid("run m.toml --device sim --weights arrays");
-  expect(r, 1, "error[E0114]: 1 of the 1 tensor in 'arrays' does not fit the params");
-  CHECK(has(r.err, "'w' is f32[8,5], the tensor is f32[4,8]"));
-  fs::remove(b.at("w.safetensors"));
-  r = b.braid("check n.toml");
-  expect(r, 1, "n.toml:18:8: error[E0100]: cannot read the weights 'w.safetensors': No such file");
-  CHECK(has(r.err, "--weights PATH names another"));
-}
-
-TEST_CASE("--dtype replaces the file's") {
-  const Bench b;
-  std::string text = text_of(b.at("m.toml"));
-  while (has(text, "\"f32\"")) text.replace(text.find("\"f32\""), 5, "\"T\"");
-  write_text(b.at("t.toml"), text + "[dtypes]\nT = \"f32\"\n");
-  CHECK(has(b.braid("inspect t.toml").out, "f32[4,8]"));
-  const std::string half = b.braid("inspect t.toml --dtype T=bf16").out;
-  CHECK(has(half, "bf16[4,8]"));
-  CHECK(!has(half, " f32[4,8]"));
-  expect(b.braid("run t.toml --device sim --dtype=T=f16"), 0);
-  expect(b.braid("check t.toml --dtype T=half"), 2, "--dtype takes NAME=DTYPE");
-  expect(b.braid("check t.toml --dtype T"), 2, "--dtype takes NAME=DTYPE");
-  expect(b.braid("check t.toml --dtype U=f16"), 1, "the model has no dtype 'U'");
-  expect(b.braid("opt t.toml --until simplify > t.bir"), 0);
-  expect(b.braid("check t.bir --dtype T=f16"), 2, "--dtype belongs to the [dtypes]");
-}
-
-TEST_CASE("check says what it could not check for want of a dim") {
-  const Bench b;
-  std::string text = text_of(b.at("m.toml"));
-  text.replace(text.find("default = 4, "), 13, "");
-  write_text(b.at("open.toml"), text);
-  Bench::Result r = b.braid("check open.toml");
-  expect(r, 0);
-  CHECK(has(r.out, "open.toml: ok, "));
-  CHECK(has(r.out,
-            "not checked: what depends on the values of B, which have no default; give them "
-            "as --dim B=N\n"));
-  r = b.braid("check open.toml --dim B=3");
-  expect(r, 0);
-  CHECK(!has(r.out, "not checked"));
-  expect(b.braid("check open.toml --dim C=3"), 1, "no dim 'C'");
-  expect(b.braid("inspect open.toml"), 1, "dim 'B' has no value");
 }

@@ -1,0 +1,130 @@
+#include "frontend/codes.hpp"
+
+namespace braid {
+
+std::vector<CodeInfo> codes_of_models() {
+  return {
+      {"E0201", "a name is missing or defined twice", "rename one",
+       "All inputs, scalars, params and results of one graph or block have different names, "
+       "because "
+       "nodes and callers refer to them by name.",
+       "{ out = \"h\", op = \"relu\", in = [\"x\"] },\n{ out = \"h\", op = \"exp\", in = [\"h\"] "
+       "},",
+       "{ out = \"r\", op = \"relu\", in = [\"x\"] },\n{ out = \"h\", op = \"exp\", in = [\"r\"] "
+       "},"},
+      {"E0202", "unknown op", "use the one suggested",
+       "TOML.md lists the ops. Layers of other libraries are ops with params of their own here: a "
+       "Linear "
+       "is `linear` with w and b among its operands.",
+       "{ out = \"y\", op = \"permute\", in = [\"x\"], perm = [1, 0] }",
+       "{ out = \"y\", op = \"transpose\", in = [\"x\"], perm = [1, 0] }"},
+      {"E0203", "unknown block", "use the one suggested",
+       "`block = \"NAME\"` uses the section [block.NAME] of the same file.",
+       "{ out = \"y\", block = \"layers\", in = [\"x\"] }",
+       "{ out = \"y\", block = \"layer\", in = [\"x\"] }"},
+      {"E0204", "unknown name of a value, input or param", "use the one suggested, or define it",
+       "A node takes names of inputs, scalars, params and results of other nodes in the same graph "
+       "or "
+       "block, in any order. A block sees only its own names: values from outside come in through "
+       "its "
+       "`in`.",
+       "[block.b]\nin = [\"h\"]\nout = [\"y\"]\nnodes = [ { out = \"y\", op = \"mul\", in = "
+       "[\"h\", \"scale\"] } ]",
+       "[block.b]\nin = [\"h\", \"s\"]\nout = [\"y\"]\nnodes = [ { out = \"y\", op = \"mul\", in = "
+       "[\"h\", \"s\"] } ]"},
+      {"E0205", "unknown dtype", "f32 f16 bf16 f64 i32 i64 i8 u8 b1",
+       "Other names for dtypes can be given in the section [dtypes].", "dtype = \"float32\"",
+       "dtype = \"f32\""},
+      {"E0206", "a name that cannot be used here",
+       "letters, digits, _, . and - (dims and dtypes: no . and -)",
+       "Names begin with a letter or _, since they appear in files, expressions and command lines. "
+       "A "
+       "dtype's own name cannot name another dtype.",
+       "\"2x\" = { dtype = \"f32\", shape = [4] }", "x2 = { dtype = \"f32\", shape = [4] }"},
+      {"E0301", "shapes or dtypes do not fit the op", "compare the operands shown",
+       "Below the caret stands every operand with its extents, by name and value, and where it "
+       "comes "
+       "from. Nothing converts in silence: dtypes must be equal, and shapes broadcast as in NumPy, "
+       "aligned at the last axis.",
+       "w = { dtype = \"f32\", shape = [16, 256] }\n{ out = \"y\", op = \"matmul\", in = [\"x\", "
+       "\"w\"] }     # x is [8, 256]",
+       "{ out = \"y\", op = \"matmul\", in = [\"x\", \"w\"], tb = true }"},
+      {"E0302", "an axis or list is out of range", "axes count from 0, negative ones from the end",
+       "A tensor of rank 3 has the axes 0, 1 and 2, or -3, -2 and -1. Lists of axes name each "
+       "once.",
+       "{ out = \"y\", op = \"softmax\", in = [\"x\"], axis = 3 }     # x is [2, 4, 8]",
+       "{ out = \"y\", op = \"softmax\", in = [\"x\"], axis = -1 }"},
+      {"E0303", "an argument of an op is not allowed", "see the sentence",
+       "The operands fit, but an attribute has no meaning for them, such as a step of 0 or a mean "
+       "over "
+       "an axis whose extent is not known before the model is compiled.",
+       "slice(x, {.axis = 0, .step = 0})", "slice(x, {.axis = 0, .step = 2})"},
+      {"E0304", "assign, update or read of what is no param", "declare it with param",
+       "Only params keep their value from one launch to the next, so only they can be changed.",
+       "Tensor h = relu(x);\ng.assign(h, y);",
+       "Tensor p = g.param(\"p\", {f32, {4}});\ng.assign(p, y);"},
+      {"E0305", "tensors of different graphs, or of none", "build one model in one graph",
+       "A Tensor is a handle that belongs to the Graph that made it, and ends with it.",
+       "Graph a, b;\nTensor y = a.input(\"x\", t) + b.input(\"x\", t);",
+       "Graph g;\nTensor y = g.input(\"x\", t) + g.input(\"z\", t);"},
+      {"E0401", "a dim expression is malformed", "integers, names, + - * and parentheses",
+       "Extents are integers, names of dims, or expressions over them; / stands in model files "
+       "only and "
+       "must come out even.",
+       "shape = [\"4D\"]", "shape = [\"4*D\"]"},
+      {"E0402", "a dim's default or max is negative, or default > max", "correct the numbers",
+       "A symbol may have a default, which is used when the caller names no value, and a max, "
+       "which no "
+       "value may exceed.",
+       "B = { default = 128, max = 64 }", "B = { default = 64, max = 128 }"},
+      {"E0403", "unknown dim", "use the one suggested, or declare it",
+       "Every name in a shape stands in [dims].", "shape = [\"Batch\", 8]",
+       "[dims]\nBatch = { default = 4 }"},
+      {"E0404", "dims that depend on each other", "break the cycle shown",
+       "Dims may be written in any order, but not in terms of themselves.",
+       "D = \"F/4\"\nF = \"4*D\"", "D = 768\nF = \"4*D\""},
+      {"E0405", "an extent that is negative, not whole or too large", "correct the expression",
+       "Extents are integers from 0; a division must come out even, and a tensor has at most 8 "
+       "axes. -1 "
+       "is allowed in reshape only.",
+       "x = { dtype = \"f32\", shape = [-1, 8] }",
+       "[dims]\nB = { default = 4 }\n[inputs]\nx = { dtype = \"f32\", shape = [\"B\", 8] }"},
+      {"E0501", "nodes that depend on each other", "break the cycle shown",
+       "The order of nodes in the file does not matter, but a node cannot need its own result. A "
+       "value "
+       "that goes from one launch to the next is a param with an `assign`.",
+       "{ out = \"a\", op = \"add\", in = [\"x\", \"b\"] },\n{ out = \"b\", op = \"relu\", in = "
+       "[\"a\"] },",
+       "{ out = \"a\", op = \"add\", in = [\"x\", \"state\"] },\n{ out = \"b\", op = \"relu\", in "
+       "= [\"a\"] },\n"
+       "{ assign = \"state\", in = [\"b\"] },"},
+      {"E0502", "a model without outputs", "name at least one",
+       "What no output needs would never be computed.", "[outputs]", "[outputs]\nprobs = \"p\""},
+      {"E0503", "blocks that use each other", "break the cycle shown",
+       "A block is copied where it is used, so it cannot contain itself. For many copies in a row "
+       "there "
+       "is `repeat`.",
+       "[block.b]\nnodes = [ { out = \"y\", block = \"b\", in = [\"x\"] } ]",
+       "{ out = \"y\", block = \"b\", in = [\"x\"], repeat = 12 }"},
+      {"E0504", "a node with the wrong number of operands", "see the sentence",
+       "Ops, blocks, assign and update take and give a fixed number of values. A repeated block "
+       "gives no "
+       "more outputs than it has inputs, since one copy's outputs are the next one's first inputs.",
+       "{ out = \"y\", op = \"add\", in = [\"a\", \"b\", \"c\"] }",
+       "{ out = \"s\", op = \"add\", in = [\"a\", \"b\"] },\n{ out = \"y\", op = \"add\", in = "
+       "[\"s\", \"c\"] },"},
+      {"E0505", "two nodes change one param", "let one do it; its `out` names the new value",
+       "The order of nodes does not matter, so it would not be known which change comes first.",
+       "{ assign = \"p\", in = [\"a\"] },\n{ assign = \"p\", in = [\"b\"] },",
+       "{ assign = \"p\", in = [\"b\"] },"},
+      {"E0506", "a model with too many nodes, or blocks nested too deep",
+       "use fewer or smaller repeats",
+       "A model has at most a million nodes, blocks counted as often as they are used, and blocks "
+       "stand "
+       "at most 500 deep in each other.",
+       "repeat = 10000                                       # of a block of 200 nodes",
+       "repeat = 100"},
+  };
+}
+
+}  // namespace braid

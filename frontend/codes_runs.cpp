@@ -1,0 +1,120 @@
+#include "frontend/codes.hpp"
+
+namespace braid {
+
+std::vector<CodeInfo> codes_of_runs() {
+  return {
+      {"E0601", "`--dim` names no dim of the model", "use the one suggested",
+       "Only symbols, dims like B = { default = 8 }, take values from outside. A dim that is a "
+       "number or "
+       "an expression in the model is a constant.",
+       "[dims]\nB = 8\nbraid run m.toml --dim B=16",
+       "[dims]\nB = { default = 8 }\nbraid run m.toml --dim B=16"},
+      {"E0602", "a dim without a value", "`--dim NAME=N`, or a default in the model",
+       "A plan is made for fixed extents, so every symbol needs a value when the model is "
+       "compiled.",
+       "[dims]\nB = {}", "[dims]\nB = { default = 8 }"},
+      {"E0603", "a dim above its max", "choose a smaller value",
+       "The model says with `max` how far its author thought.",
+       "B = { default = 8, max = 64 }\nbraid run m.toml --dim B=65", "braid run m.toml --dim B=64"},
+      {"E0604", "an extent overflows or is negative with these dims", "choose smaller values",
+       "A tensor has at most 2^62 bytes, and an extent is 0 or more. Expressions such as T - 1 "
+       "bound the "
+       "dims in them from below.",
+       "shape = [\"T - 1\"]                                   # with --dim T=0", "--dim T=1"},
+      {"E0605", "`--dtype` names no dtype of the model",
+       "use the one suggested, or declare it in `[dtypes]`",
+       "--dtype gives a name in the model's section [dtypes] another value.",
+       "braid run m.toml --dtype T=bf16", "[dtypes]\nT = \"f32\""},
+      {"E0701", "a file or folder cannot be written", "check the path and its rights",
+       "Results are written under another name and renamed, so what was there before is unharmed.",
+       "braid compile m.toml -o missing/m.braid",
+       "mkdir missing && braid compile m.toml -o missing/m.braid"},
+      {"E0703", "compilation was cancelled", "",
+       "The progress callback, or Ctrl-C, ended it. Nothing was written.", "", ""},
+      {"E0704", "streams out of range", "1 to 32",
+       "`streams` bounds how many kernels may run side by side.", "Options o;\no.streams = 0;",
+       "o.streams = 8;"},
+      {"E0801", "a device name is none of auto, sim, a number", "use one of them",
+       "auto takes a GPU if there is one and simulates otherwise; sim always simulates; a number "
+       "names a "
+       "GPU.",
+       "Device::open(\"cuda:0\")", "Device::open(\"0\")"},
+      {"E0802", "a tensor is missing or has another type", "compare with the type shown",
+       "A .npy file must have the shape of what it is given for. Floats become the width needed, "
+       "integers "
+       "too, if every number fits.",
+       "--input x=@x.npy                                     # an array of ints for a float input",
+       "numpy.save(\"x.npy\", x.astype(\"float32\"))"},
+      {"E0803", "a tensor is made from a type with symbolic dims",
+       "use the bound type, `Executable::type(name)`", "Memory needs numbers for extents.",
+       "HostTensor x(graph_x.type());                        // f32[B,8]",
+       "HostTensor x(executable.type(\"x\"));                 // f32[16,8]"},
+      {"E0810", "unknown param", "`Store::names()` lists them",
+       "A store has the params of the programs that were declared in it, by their full names.",
+       "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},
+      {"E0811", "two programs declare one param with different types", "rename one",
+       "Programs that share a store share the params of equal names.",
+       "program a: w is f32[4], program b: w is f16[4]", "use two stores, or two names"},
+      {"E0812", "a param is set to a value of another type", "compare with the type shown",
+       "Store::set copies bytes and converts nothing; load_weights converts.",
+       "store.set(\"w\", f64_values);", "load_weights(store, program, {\"w.safetensors\"});"},
+      {"E0813", "a Program's kernels are not compiled",
+       "`runtime::compile_modules`, or `braid compile`",
+       "compile() needs no NVRTC and leaves kernels as text. build() does both.",
+       "Executable e(compile(g), store);", "Executable e = build(g, store);"},
+      {"E0820", "unknown input, output or scalar", "compare with the names shown",
+       "Names are those given to Graph::input, Graph::scalar and Graph::output, below their "
+       "scopes.",
+       "executable.run({{\"X\", values}})", "executable.run({{\"x\", values}})"},
+      {"E0821", "a binding of another size", "bind exactly the bytes named",
+       "A binding replaces the memory of an input or output, so it has its size.",
+       "e.bind(\"x\", address, 1024);", "e.bind(\"x\", address, e.type(\"x\").bytes());"},
+      {"E0822", "a binding at address 0", "bind memory of the device", "Null is nobody's memory.",
+       "e.bind(\"x\", 0, bytes);", "e.bind(\"x\", address, bytes);"},
+      {"E0823", "a binding that is not 16-byte aligned", "move it",
+       "Kernels read up to 16 bytes at once.", "e.bind(\"x\", address + 4, bytes);",
+       "e.bind(\"x\", address + 16, bytes);"},
+      {"E0824", "a binding that overlaps another, the arena or the store", "bind memory of its own",
+       "Edges between nodes follow from who reads and writes which bytes; they are planned for "
+       "bytes that "
+       "are apart.",
+       "e.bind(\"x\", p, n);\ne.bind(\"y\", p, n);",
+       "e.bind(\"x\", p, n);\ne.bind(\"y\", p + n, n);"},
+      {"E0825", "a value of another type", "compare with the type shown",
+       "write and run copy bytes and convert nothing.", "e.write(\"x\", HostTensor({f64, {4}}));",
+       "e.write(\"x\", HostTensor(e.type(\"x\")));"},
+      {"E0826", "an input that was not given", "give it", "run() takes every input of the program.",
+       "e.run({})", "e.run({{\"x\", values}})"},
+      {"E0827", "a runtime scalar is set to a number its dtype cannot hold",
+       "choose a number in range, or another dtype",
+       "Integers and b1 must be exact; a float dtype rounds.",
+       "pos = { dtype = \"i32\" }\n--set pos=1.5", "--set pos=1"},
+      {"E0830", "a Program that is not well formed", "a bug, unless the Program was made by hand",
+       "The runtime checks indices, sizes and names before it touches the device.", "", ""},
+      {"E0840", "a `.braid` file that is damaged, of another version, or fails the checker",
+       "compile the model again",
+       "The file carries a checksum and its plan is proved again when it is loaded.",
+       "braid run old.braid", "braid compile m.toml -o new.braid"},
+      {"E0901", "`.bir`: a value is used before its definition", "order the lines",
+       "The IR is in order: every operand stands above its use.",
+       "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",
+       "%0: f32[4] = input \"x\"\n%1: f32[4] = relu %0"},
+      {"E0902", "`.bir`: an input, param or output without a name", "name it",
+       "Callers bind them by name.", "%0: f32[4] = input", "%0: f32[4] = input \"x\""},
+      {"E0903", "`.bir`: a version of a param is replaced twice", "assign to the newest one",
+       "The versions of a param form a chain.", "%2 = assign %0 %1\n%3 = assign %0 %1",
+       "%2 = assign %0 %1\n%3 = assign %2 %1"},
+      {"E0904", "`.bir`: an output is a param, not its value", "read it",
+       "A param stands for a place that changes; its value is what read gives.", "output \"y\" %0",
+       "%1 = read %0\noutput \"y\" %1"},
+      {"E0905", "`.bir`: an op's operands or result have a wrong type", "see the sentence",
+       "Every op of the IR has one type rule, which ir/README.md gives; nothing broadcasts by "
+       "itself.",
+       "add of f32[4] and f32[1]", "broadcast the f32[1] to f32[4] first"},
+      {"E0906", "`.bir`: a constant's literal does not fit its type", "see the sentence",
+       "A literal has one element for all, or one for each element of its type.", "", ""},
+  };
+}
+
+}  // namespace braid
