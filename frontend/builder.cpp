@@ -391,7 +391,7 @@ void Graph::output(std::string_view name, In value) {
 
 Scope Graph::scope(std::string_view name) {
   const size_t length = impl_->scope.size();
-  impl_->scope = impl_->scoped(name);
+  if (!name.empty()) impl_->scope = impl_->scoped(name);
   return Scope(this, length);
 }
 

@@ -165,6 +165,15 @@ Tensor concat(std::vector<In> xs, int axis = 0);
 /// x.shape[:axis] + indices.shape + x.shape[axis+1:]; indices i32 or i64, clamped to the range.
 Tensor gather(In x, In indices, int axis = 0);
 
+struct ScatterOpts {
+  int axis = 0;
+  std::optional<Fn> combine{};  // add, mul, min, max, and, or, xor; none: the last row wins
+};
+/// x with its rows along the axis combined, in order of indices, with those of `updates`, which is
+/// x.shape[:axis] + indices.shape + x.shape[axis+1:]; an index out of range is ignored. Every
+/// element of x looks at every index, so that the result is the same each time: O(x * indices).
+Tensor scatter(In x, In indices, In updates, ScatterOpts o = {});
+
 /// The ops from here to linear are built from the ops above; see composites*.cpp. Those on floats
 /// compute f16 and bf16 in f32.
 
@@ -215,6 +224,33 @@ struct AttentionOpts {
 /// q [.., T, heads * d], k and v [.., S, kv_heads * d], whose leading axes may be 1. Result as q.
 /// With a mask, a query that sees no key gives zeros.
 Tensor attention(In q, In k, In v, AttentionOpts o = {});
+/// Where random numbers come from. They depend on the seed, the launch and the element alone:
+/// element i of a launch is the upper 24 bits of word 0 of Philox4x32-10 at counter (i, launch)
+/// with the seed as key.
+struct RandomOpts {
+  std::optional<int64_t> seed{};  // default: made from the scoped name
+  /// An i64 scalar in place of the number of launches so far, which a param "NAME/launches" counts.
+  /// Several ops may share one.
+  Tensor counter{};
+};
+struct UniformOpts {
+  std::optional<int64_t> seed{};
+  Tensor counter{};
+  double low = 0, high = 1;
+};
+/// f32 in [0, 1) in steps of 2^-24, scaled to [low, high) and cast to any float dtype, which may
+/// round up to `high`. An empty name, here and below, puts the param into the current scope.
+Tensor random_uniform(Graph& g, std::string_view name, TypeArg type, UniformOpts o = {},
+                      Where w = Loc::current());
+/// Mean 0, variance 1, by Box and Muller from the draws 2i and 2i + 1; any float dtype.
+Tensor random_normal(Graph& g, std::string_view name, TypeArg type, RandomOpts o = {},
+                     Where w = Loc::current());
+/// b1, true with probability p.
+Tensor random_bernoulli(Graph& g, std::string_view name, std::vector<DimArg> shape, double p,
+                        RandomOpts o = {}, Where w = Loc::current());
+/// x / (1 - rate) where a draw is at least the rate, 0 elsewhere.
+Tensor dropout(Graph& g, std::string_view name, In x, double rate, RandomOpts o = {});
+
 /// x @ w (+ b) with params "NAME/w" [in, out] and "NAME/b" [out].
 Tensor linear(Graph& g, std::string_view name, In x, int64_t out, bool bias = true);
 
@@ -263,7 +299,8 @@ class Graph {
   Tensor read(Tensor param, Where w = Loc::current());
   void output(std::string_view name, In value);
 
-  /// Names made while the result lives are "NAME/..." below the current scope.
+  /// Names made while the result lives are "NAME/..." below the current scope; an empty name
+  /// changes nothing.
   [[nodiscard]] Scope scope(std::string_view name);
   /// Notes that scopes prefix0 .. prefix(count-1) are copies of one block, for folded dumps.
   void repeat(std::string_view prefix, int64_t count);

@@ -346,4 +346,16 @@ Tensor gather(In x, In indices, int axis) {
       g.emit(OpKind::gather, ir::AxisAttr{*a}, {*v, *i}, std::nullopt, x.where, "gather"));
 }
 
+Tensor scatter(In x, In indices, In updates, ScatterOpts o) {
+  Graph& graph = graph_of(std::array{x, indices, updates});
+  Graph::Impl& g = graph.impl();
+  const auto v = tensor(x), i = tensor(indices), u = tensor(updates);
+  if (!v || !i || !u) return graph.wrap({});
+  const auto a = g.axis_of(o.axis, shape(graph, *v).rank(), "scatter", x.where);
+  if (!a) return graph.wrap({});
+  return graph.wrap(
+      g.emit(OpKind::scatter, ir::ScatterAttr{*a, o.combine}, {*v, *i, *u}, std::nullopt, x.where,
+             o.combine ? fmt::format("scatter_{}", info(*o.combine).name) : "scatter"));
+}
+
 }  // namespace braid

@@ -31,13 +31,20 @@ Tensor pad(In x, std::vector<int64_t> low, std::vector<int64_t> high, double val
       return g.wrap({});
     }
   }
+  const auto is_zero = [](int64_t n) { return n == 0; };
+  if (std::all_of(low.begin(), low.end(), is_zero) &&
+      std::all_of(high.begin(), high.end(), is_zero)) {
+    return g.wrap(v);
+  }
   Tensor t = g.wrap(v);
+  const ir::ValueId filler = impl.number(value, t.dtype(), {}, x.where);
+  if (!filler.valid()) return g.wrap({});
   for (size_t i = 0; i < rank && !g.poisoned(t); ++i) {
     const int axis = static_cast<int>(i);
     const auto fill = [&](int64_t n) {
       Shape shape = t.type().shape;
       shape[axis] = Dim(n);
-      return at(g.wrap(impl.number(value, t.dtype(), shape, x.where)));
+      return at(g.wrap(impl.broadcast_last(filler, shape, x.where)));
     };
     std::vector<In> parts;
     if (low[i] > 0) parts.push_back(fill(low[i]));

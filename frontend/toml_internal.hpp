@@ -171,6 +171,7 @@ struct OpSpec {
   std::vector<AttrSpec> attrs;
   std::function<Tensor(const OpCall&)> build;
 };
+std::vector<OpSpec> make_op_table();
 /// The table of ops, sorted by name.
 const std::vector<OpSpec>& ops();
 const OpSpec* find_op(std::string_view name);

@@ -134,6 +134,8 @@ class Interpreter {
       }
       case OpKind::gather:
         return interpret_gather(in(op, 0), in(op, 1), std::get<AxisAttr>(op.attrs).axis, type);
+      case OpKind::scatter:
+        return interpret_scatter(in(op, 0), in(op, 1), in(op, 2), std::get<ScatterAttr>(op.attrs));
       default:
         throw InternalError("an op kind without evaluation");
     }

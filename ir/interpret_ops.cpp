@@ -195,7 +195,9 @@ WideTensor interpret_map(Fn fn, const std::vector<const WideTensor*>& operands,
   const bool floats = is_float(operands[0]->type.dtype);
   const auto fp = [&](size_t i) { return i < operands.size() ? operands[i]->f.data() : nullptr; };
   const auto ip = [&](size_t i) { return i < operands.size() ? operands[i]->i.data() : nullptr; };
-  if (f.rule == TypeRule::compare && floats) {
+  if (f.rule == TypeRule::random) {
+    f.eval_random(ip(0), ip(1), ip(2), out.f.data(), n);
+  } else if (f.rule == TypeRule::compare && floats) {
     f.eval_compare(fp(0), fp(1), out.i.data(), n);
   } else if (floats) {
     f.eval_float(fp(0), fp(1), fp(2), out.f.data(), n);
@@ -386,6 +388,38 @@ WideTensor interpret_gather(const WideTensor& x, const WideTensor& indices, int 
       }
     }
   });
+  return out;
+}
+
+WideTensor interpret_scatter(const WideTensor& x, const WideTensor& indices,
+                             const WideTensor& updates, const ScatterAttr& attr) {
+  WideTensor out = x;
+  const auto d = static_cast<size_t>(attr.axis);
+  const std::vector<int64_t> extents = x.type.shape.extents();
+  const int64_t inner = row_major_strides(extents)[d];
+  int64_t outer = 1;
+  for (size_t i = 0; i < d; ++i) outer *= extents[i];
+  const auto count = static_cast<int64_t>(indices.i.size());
+  by_class(x.type.dtype, [&]<class T>() {
+    const T* from = data<T>(updates).data();
+    T* to = data<T>(out).data();
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t i = indices.i[static_cast<size_t>(j)];
+        if (i < 0 || i >= extents[d]) continue;
+        const T* row = from + (o * count + j) * inner;
+        T* into = to + (o * extents[d] + i) * inner;
+        if (!attr.fn) {
+          std::copy_n(row, inner, into);
+        } else if constexpr (std::is_same_v<T, double>) {
+          braid::info(*attr.fn).eval_float(into, row, nullptr, into, inner);
+        } else {
+          braid::info(*attr.fn).eval_int(into, row, nullptr, into, inner);
+        }
+      }
+    }
+  });
+  wrap_all(out);
   return out;
 }
 

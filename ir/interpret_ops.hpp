@@ -22,6 +22,8 @@ WideTensor interpret_concat(const std::vector<const WideTensor*>& xs, int axis,
                             const TensorType& type);
 WideTensor interpret_gather(const WideTensor& x, const WideTensor& indices, int axis,
                             const TensorType& type);
+WideTensor interpret_scatter(const WideTensor& x, const WideTensor& indices,
+                             const WideTensor& updates, const ScatterAttr& attr);
 /// The state with `value` written at the clamped starts.
 WideTensor interpret_update(const WideTensor& state, const WideTensor& value,
                             std::vector<int64_t> starts);

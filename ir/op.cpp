@@ -26,7 +26,12 @@ int64_t dot_flops(const Graph& g, const Op& op) {
   return times(times(2, g.type(op.result).shape.numel()), k.value());
 }
 
-constexpr std::array<OpInfo, 13> kOps{{
+/// Every element of the result looks at every index.
+int64_t scatter_flops(const Graph& g, const Op& op) {
+  return times(g.type(op.result).shape.numel(), g.type(op.operands[1]).shape.numel());
+}
+
+constexpr std::array<OpInfo, 14> kOps{{
     {OpKind::input, "input", 0, 0, false, type_input, no_flops},
     {OpKind::param, "param", 0, 0, false, type_param, no_flops},
     {OpKind::read, "read", 1, 1, true, type_read, no_flops},
@@ -40,6 +45,7 @@ constexpr std::array<OpInfo, 13> kOps{{
     {OpKind::view, "view", 1, 1, true, type_view, no_flops},
     {OpKind::concat, "concat", 1, -1, false, type_concat, no_flops},
     {OpKind::gather, "gather", 2, 2, false, type_gather, no_flops},
+    {OpKind::scatter, "scatter", 3, 3, false, type_scatter, scatter_flops},
 }};
 
 }  // namespace

@@ -30,6 +30,7 @@ enum class OpKind : uint8_t {
   view = 10,     //  (T) -> U                    reshape, transpose, broadcast or slice
   concat = 11,   //  (T..) -> U                 along one axis
   gather = 12,   //  (T, indices) -> U          rows of `axis` by clamped i32/i64 index
+  scatter = 13,  //  (T, indices, U) -> T       rows of `axis` by index, combined with those of U
 };
 
 enum class ViewKind : uint8_t { reshape = 0, transpose = 1, broadcast = 2, slice = 3 };
@@ -62,6 +63,11 @@ struct AxisAttr {  // iota, concat, gather
   int axis = 0;
   bool operator==(const AxisAttr&) const = default;
 };
+struct ScatterAttr {
+  int axis = 0;
+  std::optional<Fn> fn{};  // a combiner; none: the last row of U in order of indices wins
+  bool operator==(const ScatterAttr&) const = default;
+};
 struct ConstAttr {
   uint32_t literal = 0;  // index into the graph's literals
   bool operator==(const ConstAttr&) const = default;
@@ -83,7 +89,7 @@ struct ScalarAttr {
   bool operator==(const ScalarAttr&) const = default;
 };
 using Attrs = std::variant<std::monostate, MapAttr, ReduceAttr, DotAttr, ViewAttr, AxisAttr,
-                           ConstAttr, ParamAttr, ScalarAttr>;
+                           ScatterAttr, ConstAttr, ParamAttr, ScalarAttr>;
 
 class Graph;
 struct Op;

@@ -23,7 +23,9 @@ std::vector<std::string> op_names() {
   for (int k = 0; k < 4; ++k) names.emplace_back(name_of(static_cast<ViewKind>(k)));
   for (const ScalarInfo& f : scalar_functions()) {
     names.emplace_back(f.name);
-    if (f.combiner) names.push_back("reduce_" + std::string(f.name));
+    if (!f.combiner) continue;
+    names.push_back("reduce_" + std::string(f.name));
+    names.push_back("scatter_" + std::string(f.name));
   }
   return names;
 }
@@ -49,6 +51,13 @@ bool find_op(std::string_view name, Graph::NewOp& op) {
     op.attrs = ReduceAttr{*fn, 0};
     return true;
   }
+  if (name.starts_with("scatter_")) {
+    const auto fn = fn_from_name(name.substr(8));
+    if (!fn) return false;
+    op.kind = OpKind::scatter;
+    op.attrs = ScatterAttr{0, fn};
+    return true;
+  }
   const auto kind = op_kind_from_name(name);
   if (!kind || *kind == OpKind::map || *kind == OpKind::reduce || *kind == OpKind::view) {
     return false;
@@ -59,6 +68,7 @@ bool find_op(std::string_view name, Graph::NewOp& op) {
   if (op.kind == OpKind::iota || op.kind == OpKind::concat || op.kind == OpKind::gather) {
     op.attrs = AxisAttr{};
   }
+  if (op.kind == OpKind::scatter) op.attrs = ScatterAttr{};
   return true;
 }
 
@@ -394,6 +404,9 @@ class Parser : Reader {
       if (name == "steps" && slice) return void(a->b = per_axis(op, poisoned));
     }
     if (auto* a = std::get_if<AxisAttr>(&op.attrs); a && name == "axis") {
+      return void(a->axis = checked_axis(take_int("the axis"), place));
+    }
+    if (auto* a = std::get_if<ScatterAttr>(&op.attrs); a && name == "axis") {
       return void(a->axis = checked_axis(take_int("the axis"), place));
     }
     if (auto* a = std::get_if<ParamAttr>(&op.attrs)) {

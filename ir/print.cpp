@@ -108,6 +108,7 @@ std::string attributes(const Graph& g, const Op& op) {
       }
     }
     std::string operator()(const AxisAttr& a) const { return fmt::format("axis={}", a.axis); }
+    std::string operator()(const ScatterAttr& a) const { return fmt::format("axis={}", a.axis); }
     std::string operator()(const ParamAttr& a) const {
       if (a.init != Init::normal) {
         return fmt::format("init={}", name_of(a.init));
@@ -145,6 +146,9 @@ std::string mnemonic(const Op& op) {
   if (const auto* a = std::get_if<MapAttr>(&op.attrs)) return std::string(braid::info(a->fn).name);
   if (const auto* a = std::get_if<ReduceAttr>(&op.attrs)) {
     return fmt::format("reduce_{}", braid::info(a->fn).name);
+  }
+  if (const auto* a = std::get_if<ScatterAttr>(&op.attrs); a && a->fn) {
+    return fmt::format("scatter_{}", braid::info(*a->fn).name);
   }
   if (const auto* a = std::get_if<ViewAttr>(&op.attrs)) return std::string(name_of(a->kind));
   return std::string(info(op.kind).name);

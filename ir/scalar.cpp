@@ -29,6 +29,10 @@
 //                          a == -1, else 0
 //   int, long long, signed char, unsigned char, bool:
 //     braid_not(x)         ~x; for bool !x
+//   long long:
+//     braid_random(seed, launch, index)   a float in [0, 1), a multiple of 2^-24: the upper 24 bits
+//                          of word 0 of Philox4x32-10 with the counter (index, launch) and the key
+//                          seed, low words first
 //
 // `cast` has no text: kernels print the conversion of the two dtypes.
 #include "ir/scalar.hpp"
@@ -40,6 +44,7 @@
 #include <numbers>
 
 #include "ir/diagnostic.hpp"
+#include "ir/philox.hpp"
 
 namespace braid {
 namespace {
@@ -185,6 +190,18 @@ void compare_int(const int64_t* a, const int64_t* b, const int64_t*, int64_t* ou
   for (int64_t i = 0; i < n; ++i) out[i] = F(a[i], b[i]) ? 1 : 0;
 }
 
+void random_loop(const int64_t* seed, const int64_t* launch, const int64_t* index, double* out,
+                 int64_t n) {
+  const auto low = [](int64_t x) { return static_cast<uint32_t>(u(x)); };
+  const auto high = [](int64_t x) { return static_cast<uint32_t>(u(x) >> 32); };
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t word =
+        philox4x32({low(index[i]), high(index[i]), low(launch[i]), high(launch[i])},
+                   {low(seed[i]), high(seed[i])})[0];
+    out[i] = static_cast<double>(word >> 8) * 0x1p-24;
+  }
+}
+
 constexpr uint8_t kNumbers = kFloats | kInts;
 constexpr uint8_t kBits = kInts | kBool;
 constexpr uint8_t kAll = kFloats | kInts | kBool;
@@ -274,9 +291,22 @@ constexpr ScalarInfo kTable[] = {
      1},
     of_numbers(Fn::clamp, "clamp", 3, float3<fn::clamp>, int3<fn::clamp>,
                {"braid_min(braid_max($0, $1), $2)"}, 2),
+    {Fn::random,
+     "random",
+     3,
+     TypeRule::random,
+     kInts,
+     nullptr,
+     nullptr,
+     nullptr,
+     {},
+     "braid_random($0, $1, $2)",
+     false,
+     100,
+     random_loop},
 };
 
-constexpr int kNumFn = 66;  // one past the largest number in Fn
+constexpr int kNumFn = 67;  // one past the largest number in Fn
 constexpr auto kRowOf = [] {
   std::array<int8_t, kNumFn> rows{};
   rows.fill(-1);

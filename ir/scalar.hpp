@@ -57,6 +57,7 @@ enum class Fn : uint8_t {
   // ternary
   select = 64,
   clamp = 65,
+  random = 66,
 };
 
 /// Which dtypes a function takes: a mask of classes.
@@ -68,17 +69,21 @@ enum class TypeRule : uint8_t {
   compare,  // all operands T, result b1
   select,   // (b1, T, T) -> T
   cast,     // T -> any dtype, given by the op's declared result type
+  random,   // (i64, i64, i64) -> f32
 };
 
 /// Applies the function to n elements; unused operands are null. Floats are double (the reference
 /// is wider than every dtype but f64), integers and b1 int64; compare writes int64 0/1.
 /// The int loops do not wrap: the interpreter truncates results to the op's dtype.
-/// Loops for select take the predicate, 0 or 1, as `a`. `cast` has no loops and no text.
+/// Loops for select take the predicate, 0 or 1, as `a`. `cast` has no loops and no text. `random`
+/// has a loop of its own kind.
 using FloatLoop = void (*)(const double* a, const double* b, const double* c, double* out,
                            int64_t n);
 using IntLoop = void (*)(const int64_t* a, const int64_t* b, const int64_t* c, int64_t* out,
                          int64_t n);
 using CompareLoop = void (*)(const double* a, const double* b, int64_t* out, int64_t n);
+using RandomLoop = void (*)(const int64_t* seed, const int64_t* launch, const int64_t* index,
+                            double* out, int64_t n);
 
 struct ScalarInfo {
   Fn fn;
@@ -96,6 +101,7 @@ struct ScalarInfo {
   bool combiner;              // associative and commutative: may drive `reduce`
   /// Rough flops for the cost model.
   int cost;
+  RandomLoop eval_random = nullptr;
 };
 
 std::span<const ScalarInfo> scalar_functions();

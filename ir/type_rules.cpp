@@ -163,6 +163,14 @@ TypeAnswer type_map(const TypeQuery& q) {
     }
     return accept(*q.declared);
   }
+  if (f.rule == TypeRule::random) {
+    for (const TensorType& t : q.operands) {
+      if (t.dtype != DType::i64) {
+        return refuse(fmt::format("{} takes i64 alone: {}", f.name, operands(q)));
+      }
+    }
+    return implied(q, {DType::f32, q.operands[0].shape}, f.name);
+  }
   const bool select = f.rule == TypeRule::select;
   if (select && q.operands[0].dtype != DType::b1) {
     return refuse(fmt::format("{}: the condition must be b1: {}", f.name, operands(q)));
@@ -388,6 +396,37 @@ TypeAnswer type_gather(const TypeQuery& q) {
         fmt::format("gather: axis {} of {} is empty, so no index is in range", axis, str(q, t)));
   }
   return implied(q, r, "gather");
+}
+
+TypeAnswer type_scatter(const TypeQuery& q) {
+  const ScatterAttr& a = std::get<ScatterAttr>(q.attrs);
+  const std::string what = a.fn ? fmt::format("scatter_{}", info(*a.fn).name) : "scatter";
+  const TensorType& t = q.operands[0];
+  const TensorType& indices = q.operands[1];
+  const TensorType& updates = q.operands[2];
+  if (a.axis < 0 || a.axis >= t.shape.rank()) {
+    return refuse(fmt::format("{}: {} has no axis {}", what, str(q, t), a.axis));
+  }
+  if (!is_index(indices.dtype)) {
+    return refuse(fmt::format("{}: indices are i32 or i64, not {}", what, str(q, indices)));
+  }
+  if (a.fn && !info(*a.fn).combiner) return refuse(fmt::format("{} cannot combine rows", what));
+  if (a.fn && !(info(*a.fn).classes & class_of(t.dtype))) {
+    return refuse(
+        fmt::format("{} takes {}, not {}", what, class_names(info(*a.fn).classes), str(q, t)));
+  }
+  if (t.shape.rank() - 1 + indices.shape.rank() > kMaxRank) {
+    return refuse(
+        fmt::format("{}: the rank of the updates exceeds {}: {}", what, kMaxRank, operands(q)));
+  }
+  TensorType rows{t.dtype, {}};
+  for (int i = 0; i < a.axis; ++i) rows.shape.push_back(t.shape[i]);
+  for (Dim d : indices.shape) rows.shape.push_back(d);
+  for (int i = a.axis + 1; i < t.shape.rank(); ++i) rows.shape.push_back(t.shape[i]);
+  if (updates != rows) {
+    return refuse(fmt::format("{}: the updates must be {}: {}", what, str(q, rows), operands(q)));
+  }
+  return implied(q, t, what);
 }
 
 }  // namespace braid::ir

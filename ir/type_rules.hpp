@@ -18,5 +18,6 @@ TypeAnswer type_dot(const TypeQuery& q);
 TypeAnswer type_view(const TypeQuery& q);
 TypeAnswer type_concat(const TypeQuery& q);
 TypeAnswer type_gather(const TypeQuery& q);
+TypeAnswer type_scatter(const TypeQuery& q);
 
 }  // namespace braid::ir

@@ -112,7 +112,9 @@ std::string Fusion::print(const ir::Graph& graph) const {
       const ir::Op& op = graph.op(id);
       const auto* map = std::get_if<ir::MapAttr>(&op.attrs);
       const auto* reduce = std::get_if<ir::ReduceAttr>(&op.attrs);
+      const auto* scatter = std::get_if<ir::ScatterAttr>(&op.attrs);
       text += fmt::format("  op {}: {}", id.index, ir::info(op.kind).name);
+      if (scatter && scatter->fn) text += fmt::format(" {}", info(*scatter->fn).name);
       if (map) text += fmt::format(" {}", info(map->fn).name);
       if (reduce) text += fmt::format(" {}", info(reduce->fn).name);
       if (!graph.name_of(id).empty()) text += fmt::format(" {}", graph.name_of(id));

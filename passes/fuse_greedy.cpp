@@ -36,6 +36,8 @@ struct Growing {
   Domain domain;
   bool in_place = false;  // writes a param whose version before it reads
   bool only_maps = true;
+  // A reduction's passes would walk a scatter's indices once more each.
+  bool scatters = false;
   size_t ops = 0;
   size_t results_used_outside = 0;  // as far as seen; later ops can only make it less
   std::vector<ValueId> arguments;   // sources outside
@@ -101,8 +103,8 @@ class Grower {
     const bool writes = graph_.value(op.result).state;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId v = op.operands[i];
-      const bool by_index =
-          op.kind == OpKind::map || op.kind == OpKind::reduce || (writes && i == 1);
+      const bool by_index = op.kind == OpKind::map || op.kind == OpKind::reduce ||
+                            (writes && i == 1) || (op.kind == OpKind::scatter && i == 0);
       const ValueId source = facts_.source[v.index];
       if (is_inline(graph_, source)) continue;
       site.reads.push_back({v, source, by_index});
@@ -142,8 +144,14 @@ class Grower {
     begin(site);
   }
 
+  static bool is_scatter_of_rows(const Growing& a, const Growing& b) {
+    return (a.scatters && b.domain.reduced()) || (b.scatters && a.domain.reduced());
+  }
+
   bool try_join(const Site& site, uint32_t group, bool merge, Attempt& attempt) {
     const Group& target = out_.groups[group];
+    if (growing_[group].scatters && site.op.kind == OpKind::reduce) return false;
+    if (growing_[group].domain.reduced() && site.op.kind == OpKind::scatter) return false;
     if (growing_[group].closed || target.level != levels_.run[site.id.index]) return false;
     if (target.family == FamilyId::dot && site.op.kind != OpKind::map &&
         site.op.kind != OpKind::assign) {
@@ -173,7 +181,7 @@ class Grower {
     const Group& target = out_.groups[attempt.members[0]];
     const Group& group = out_.groups[other];
     if (group.family != FamilyId::row || b.closed || target.level != group.level) return false;
-    if (a.domain.full != b.domain.full) return false;
+    if (a.domain.full != b.domain.full || is_scatter_of_rows(a, b)) return false;
     if (a.domain.reduced() && b.domain.reduced() && !a.domain.same_rows(b.domain)) return false;
     if ((a.domain.reduced() || b.domain.reduced()) && (a.in_place || b.in_place)) return false;
     // What a dot takes over should be needed for this op alone: others would have to wait for it.
@@ -203,6 +211,7 @@ class Grower {
     a.depended_on = a.depended_on || b.depended_on;
     a.in_place = a.in_place || b.in_place;
     a.only_maps = a.only_maps && b.only_maps;
+    a.scatters = a.scatters || b.scatters;
     if (b.domain.reduced()) a.domain = b.domain;
     a.ops += b.ops;
     a.results_used_outside += b.results_used_outside;
@@ -284,6 +293,7 @@ class Grower {
                               std::get<ir::ReduceAttr>(site.op.attrs).axes);
     }
     sum.only_maps = sum.only_maps && site.op.kind == OpKind::map;
+    sum.scatters = sum.scatters || site.op.kind == OpKind::scatter;
     ++sum.ops;
     ++sum.results_used_outside;
     return sum.ops <= kMaxGroupOps &&

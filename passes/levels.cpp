@@ -108,6 +108,7 @@ Colour colour_of(ir::OpKind kind) {
     case ir::OpKind::view:
     case ir::OpKind::concat:
     case ir::OpKind::gather:
+    case ir::OpKind::scatter:
       return Colour::graph;
   }
   return Colour::host;

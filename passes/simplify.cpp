@@ -28,6 +28,9 @@ uint64_t hash_of(const ir::Attrs& attrs) {
   if (const auto* a = std::get_if<ir::AxisAttr>(&attrs)) {
     return mix(h, static_cast<uint64_t>(a->axis));
   }
+  if (const auto* s = std::get_if<ir::ScatterAttr>(&attrs)) {
+    return mix(mix(h, static_cast<uint64_t>(s->axis)), s->fn ? static_cast<uint64_t>(*s->fn) : 999);
+  }
   if (const auto* c = std::get_if<ir::ConstAttr>(&attrs)) return mix(h, c->literal);
   if (const auto* v = std::get_if<ir::ViewAttr>(&attrs)) {
     h = mix(h, static_cast<uint64_t>(v->kind));

@@ -18,6 +18,12 @@ std::vector<OpCase> OpList::run() {
   indexing();
   state();
   compositions();
+  scatters();
+  randoms();
+  arrangements();
+  norms_and_losses();
+  masked_attention();
+  random_shapes();
   return std::move(cases_);
 }
 

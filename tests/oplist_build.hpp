@@ -109,6 +109,18 @@ class OpList {
   void indexing();
   void state();
   void compositions();
+  // oplist_composites.cpp
+  void scatters();
+  void randoms();
+  void arrangements();
+  void norms_and_losses();
+  void masked_attention();
+  // oplist_shapes.cpp
+  void random_shapes();
+  Extents any_extents(int64_t min_rank, int64_t limit);
+  int64_t any_axis(const Extents& e);
+  Extents narrowed(const Extents& e);
+  Tensor viewed(Tensor x);
 
   std::mt19937_64 random_;
   std::vector<OpCase> cases_;

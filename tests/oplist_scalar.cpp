@@ -5,10 +5,18 @@
 #include "oplist_build.hpp"
 
 namespace braid {
+namespace {
+
+/// Takes and gives dtypes of its own.
+bool is_special(const ScalarInfo& f) {
+  return f.rule == TypeRule::cast || f.rule == TypeRule::random;
+}
+
+}  // namespace
 
 void OpList::scalar_functions_everywhere() {
   for (const ScalarInfo& f : scalar_functions()) {
-    if (f.rule == TypeRule::cast) continue;
+    if (is_special(f)) continue;
     for (DType t : kDTypes) {
       if (!(f.classes & class_of(t))) continue;
       for (int variant = 0; variant < 2; ++variant) {
@@ -70,8 +78,7 @@ void OpList::specials() {
     for (size_t i = 0; i < 256; ++i) all.push_back(values[i / 16]);
     const HostTensor column = HostTensor::from({t, {Dim(16), Dim(16)}}, all);
     for (const ScalarInfo& f : scalar_functions()) {
-      if (!(f.classes & kFloats) || f.rule == TypeRule::cast || f.rule == TypeRule::select)
-        continue;
+      if (!(f.classes & kFloats) || is_special(f) || f.rule == TypeRule::select) continue;
       add(fmt::format("special_{}_{}", f.name, name_of(t)), t, [&](Graph& g) {
         const Tensor x = g.constant(row), y = g.constant(column);
         if (f.arity == 1) g.output("y", apply(f.fn, {x}));
@@ -103,7 +110,7 @@ void OpList::specials() {
 void OpList::other_dtypes() {
   for (DType t : {f64, i8, u8}) {
     for (const ScalarInfo& f : scalar_functions()) {
-      if (f.rule == TypeRule::cast || !(f.classes & class_of(t))) continue;
+      if (is_special(f) || !(f.classes & class_of(t))) continue;
       const Extents e{pick(1, 9), pick(1, 90)};
       add(fmt::format("{}_{}", f.name, name_of(t)), t,
           [&](Graph& g) { scalar_case(g, f, t, e, 1); });
@@ -139,7 +146,7 @@ void OpList::int_specials() {
       column.set_int(i, values[static_cast<size_t>(i / n)]);
     }
     for (const ScalarInfo& f : scalar_functions()) {
-      if (!(f.classes & kInts) || f.rule == TypeRule::cast || f.rule == TypeRule::select) continue;
+      if (!(f.classes & kInts) || is_special(f) || f.rule == TypeRule::select) continue;
       add(fmt::format("special_{}_{}", f.name, name_of(t)), t, [&](Graph& g) {
         const Tensor x = g.constant(row), y = g.constant(column);
         if (f.arity == 1) g.output("y", apply(f.fn, {x}));

@@ -170,31 +170,24 @@ void DotFrame::write_element(const std::string& sum, std::string_view sum_type, 
   writer_.open_branch();
   define_result(at, sum, sum_type);
   write_sinks(writer_, placed_);
-  write_inside(all_of({within('m', bm), within('n', bn)}));
+  const std::vector<std::string> lines = writer_.close();
+  const std::string test = all_of({within('m', bm), within('n', bn)});
+  if (test.empty()) {
+    writer_.lines(lines);
+  } else {
+    writer_.block(fmt::format("if ({})", test), lines);
+  }
 }
 
-void DotFrame::write_pack(const std::string& sums, int64_t bm, int64_t bn) {
+PackedSinks DotFrame::pack(const std::string& sums) {
   const Index lane = pool_.variable("lane_of_pack", kPack);
   const Index pack = pool_.variable("n_pack", product_.n / kPack);
   At at = batch_at_;
   at.push_back(pool_.variable("m", product_.m));
   at.push_back(pool_.add(pool_.mul(pack, kPack), lane));
   placed_ = placed(at);
-  writer_.open_branch();
-  write_packed_sinks(writer_, lane, placed_,
-                     [&] { define_result(at, sums + ".at[lane_of_pack]", "float"); });
-  write_inside(
-      all_of({within('m', bm),
-              product_.n % bn == 0 ? "" : fmt::format("n_pack < {}", product_.n / kPack)}));
-}
-
-void DotFrame::write_inside(const std::string& test) {
-  const std::vector<std::string> lines = writer_.close();
-  if (test.empty()) {
-    writer_.lines(lines);
-  } else {
-    writer_.block(fmt::format("if ({})", test), lines);
-  }
+  return packed_sinks(writer_, lane, placed_,
+                      [&] { define_result(at, sums + ".at[lane_of_pack]", "float"); });
 }
 
 Emitted DotFrame::finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,

@@ -63,8 +63,8 @@ class DotFrame {
   std::string within(char axis, int64_t block) const;
   /// The pointwise ops on one element of the product at `m` and `n`, and the stores.
   void write_element(const std::string& sum, std::string_view sum_type, int64_t bm, int64_t bn);
-  /// The same for kPack elements, of which `sums` is a braid_pack, from n = kPack * n_pack on.
-  void write_pack(const std::string& sums, int64_t bm, int64_t bn);
+  /// The same for kPack elements from n = kPack * n_pack on; `sums` will be a braid_pack of floats.
+  PackedSinks pack(const std::string& sums);
   Emitted finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,
                  int64_t shared_bytes = 0);
 
@@ -78,8 +78,6 @@ class DotFrame {
  private:
   /// Every sink at the thread's element, where the product stands at `result_at`.
   std::vector<PlacedSink> placed(const At& result_at);
-  /// Closes the branch that is open.
-  void write_inside(const std::string& test);
   void define_result(const At& at, const std::string& sum, std::string_view sum_type);
 
   const std::vector<Sink>& sinks_;

@@ -13,7 +13,7 @@ class MmaWriter : DotFrame {
             const std::vector<Sink>& sinks, const std::function<MmaTile(const MmaProblem&)>& choose)
       : DotFrame(body, signature, dot, sinks),
         problem_{product_, {}, {}},
-        type_(product_.tf32 ? "float" : "unsigned short"),
+        type_(problem_.element()),
         a_(side_of('m')),
         b_(side_of('n')) {
     problem_.a = a_.how;
@@ -29,7 +29,9 @@ class MmaWriter : DotFrame {
   Emitted emit(std::string_view symbol) {
     write_places();
     write_fetch();
-    write_multiply();
+    writer_.lines(multiply_lines(problem_, tile_));
+    write_first_chunks();
+    choose_results();
     write_main_loop();
     write_results();
     return finish(symbol, tile_.bm(), tile_.bn(), tile_.threads(), shared_bytes(problem_, tile_));
@@ -176,101 +178,7 @@ class MmaWriter : DotFrame {
 
   bool has_copies() const { return a_.how.async || b_.how.async; }
 
-  /// The element at (`outer`, `k`) of an operand's tile.
-  static std::string at(const Side& s, const std::string& outer, const std::string& k) {
-    const std::string& row = s.how.k_fastest ? outer : k;
-    const std::string& column = s.how.k_fastest ? k : outer;
-    return fmt::format("{}_tile[({}) * {}_STRIDE + {}]", s.name(), row, s.outer == 'm' ? 'A' : 'B',
-                       column);
-  }
-
-  /// 16 rows: registers hold k from 0 and rows from 0, then rows from 8; then k from half on.
-  std::vector<std::string> row_fragment(const Side& s) const {
-    if (product_.tf32 && !s.how.k_fastest) {
-      std::vector<std::string> lines;
-      for (int r = 0; r < 4; ++r) {
-        lines.push_back(
-            fmt::format("rows[i][{}] = (unsigned)__float_as_int({});", r,
-                        at(s, fmt::format("row + i * 16 + lane / 4{}", r % 2 ? " + 8" : ""),
-                           fmt::format("k + lane % 4{}", r / 2 ? " + 4" : ""))));
-      }
-      return lines;
-    }
-    const std::string where =
-        s.how.k_fastest ? at(s, "row + i * 16 + lane % 16",
-                             fmt::format("k + lane / 16 * {}", problem_.vector()))
-                        : at(s, "row + i * 16 + lane / 8 % 2 * 8", "k + lane % 8 + lane / 16 * 8");
-    return {fmt::format("braid_ldmatrix<{}>(rows[i][0], rows[i][1], rows[i][2], rows[i][3], &{});",
-                        s.how.k_fastest ? "false" : "true", where)};
-  }
-
-  /// 8 columns, or 16: registers hold k from 0, then from half on.
-  std::vector<std::string> column_fragments(const Side& s) const {
-    const bool pairs = tile_.warp_columns % 16 == 0;
-    if (product_.tf32 && !s.how.k_fastest) {
-      std::vector<std::string> lines{"for (int j = 0; j < COLUMNS / 8; ++j) {"};
-      for (int r = 0; r < 2; ++r) {
-        lines.push_back(fmt::format(
-            "columns[j][{}] = (unsigned)__float_as_int({});", r,
-            at(s, "column + j * 8 + lane / 4", fmt::format("k + lane % 4{}", r ? " + 4" : ""))));
-      }
-      lines.push_back("}");
-      return lines;
-    }
-    // Of each pair of 8 columns lanes 16 to 31 name the second one's rows.
-    const std::string second = pairs ? " + lane / 16 * 8" : "";
-    const std::string where = s.how.k_fastest
-                                  ? at(s, "column + j * 8 + lane % 8" + second,
-                                       fmt::format("k + lane / 8 % 2 * {}", problem_.vector()))
-                                  : at(s, "column + j * 8" + second, "k + lane % 16");
-    const std::string more = pairs ? "columns[j + 1][0], columns[j + 1][1], " : "";
-    return {fmt::format("for (int j = 0; j < COLUMNS / 8; j += {}) {{", pairs ? 2 : 1),
-            fmt::format("braid_ldmatrix<{}>(columns[j][0], columns[j][1], {}&{});",
-                        s.how.k_fastest ? "false" : "true", more, where),
-            "}"};
-  }
-
-  void write_multiply() {
-    const Side& rows = tile_.swapped ? b_ : a_;
-    const Side& columns = tile_.swapped ? a_ : b_;
-    writer_.line(fmt::format("const auto multiply = [&](const {}* a_tile) {{", type_));
-    writer_.line(fmt::format("const {}* b_tile = a_tile + B_TILE;", type_));
-    writer_.line("#pragma unroll");
-    writer_.line(
-        fmt::format("for (int step = 0; step < BK / {} / SLICES; ++step) {{", problem_.depth()));
-    writer_.line(fmt::format("const int k = (step * SLICES + slice) * {};", problem_.depth()));
-    writer_.line("unsigned rows[ROWS / 16][4], columns[COLUMNS / 8][2];");
-    writer_.line("#pragma unroll");
-    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
-    writer_.lines(row_fragment(rows));
-    if (product_.tf32) {
-      writer_.line("#pragma unroll");
-      writer_.line("for (int r = 0; r < 4; ++r) rows[i][r] = braid_tf32(rows[i][r]);");
-    }
-    writer_.line("}");
-    writer_.line("#pragma unroll");
-    writer_.lines(column_fragments(columns));
-    if (product_.tf32) {
-      writer_.line("#pragma unroll");
-      writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
-      writer_.line("columns[j][0] = braid_tf32(columns[j][0]);");
-      writer_.line("columns[j][1] = braid_tf32(columns[j][1]);");
-      writer_.line("}");
-    }
-    writer_.line("#pragma unroll");
-    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
-    writer_.line("#pragma unroll");
-    writer_.line(
-        fmt::format("for (int j = 0; j < COLUMNS / 8; ++j) "
-                    "braid_mma_{}(sum[i][j], rows[i], columns[j]);",
-                    product_.tf32 ? "tf32" : name_of(product_.operands)));
-    writer_.line("}");
-    writer_.line("}");
-    writer_.line("};");
-  }
-
-  void write_main_loop() {
-    const bool more = chunks_ > ahead_;  // chunks that are fetched while others are multiplied
+  void write_first_chunks() {
     writer_.line("");
     writer_.line("#pragma unroll 1");
     writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", ahead_));
@@ -278,6 +186,11 @@ class MmaWriter : DotFrame {
     if (has_copies()) writer_.line("braid_copies_end_group();");
     if (through_registers_) writer_.line("put(memory + chunk * STAGE);");
     writer_.line("}");
+  }
+
+  void write_main_loop() {
+    const bool more = chunks_ > ahead_;  // chunks that are fetched while others are multiplied
+    writer_.line("");
     if (more) writer_.line(fmt::format("int stage = 0, next = {};", ahead_));
     writer_.line("#pragma unroll 1");
     writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", chunks_));
@@ -297,6 +210,34 @@ class MmaWriter : DotFrame {
     writer_.line("}");
   }
 
+  /// Which elements a thread stores. Where they are one pack, whatever else goes into them is
+  /// loaded at once, while the product is on its way.
+  void choose_results() {
+    rows_ = std::min(tile_.bm(), product_.m);
+    if (product_.n % kPack != 0) return;
+    const int64_t per_row = tile_.bn() / kPack, packs = rows_ * per_row;
+    pack_ = pack("totals");
+    inside_ = within('m', rows_).empty() ? "" : "m0 + r < M";
+    if (product_.n % tile_.bn() != 0) {
+      inside_ = all_of({inside_, fmt::format("n0 / {} + c < {}", kPack, product_.n / kPack)});
+    }
+    if (packs > tile_.threads()) return;
+    early_ = true;
+    inside_ = all_of({packs < tile_.threads() ? fmt::format("thread < {}", packs) : "", inside_});
+    writer_.line("");
+    writer_.line(fmt::format("const int r = thread / {}, c = thread % {};", per_row, per_row));
+    if (inside_.empty()) {
+      writer_.line("const int m = m0 + r;");
+      writer_.line(fmt::format("const int n_pack = n0 / {} + c;", kPack));
+    } else {
+      writer_.line(fmt::format("const bool mine = {};", inside_));
+      writer_.line("const int m = mine ? m0 + r : 0;");
+      writer_.line(fmt::format("const int n_pack = mine ? n0 / {} + c : 0;", kPack));
+      inside_ = "mine";
+    }
+    writer_.lines(pack_.before);
+  }
+
   /// By way of shared memory, where the slices' sums meet and rows of the result lie whole.
   void write_results() {
     writer_.line("");
@@ -310,44 +251,58 @@ class MmaWriter : DotFrame {
     writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
     writer_.line("#pragma unroll");
     writer_.line("for (int e = 0; e < 4; ++e) {");
-    writer_.line("const int r = row + i * 16 + lane / 4 + e / 2 * 8;");
-    writer_.line("const int c = column + j * 8 + lane % 4 * 2 + e % 2;");
-    writer_.line(
-        fmt::format("partial[slice][{}] = sum[i][j][e];", tile_.swapped ? "c][r" : "r][c"));
+    writer_.line("const int of_row = row + i * 16 + lane / 4 + e / 2 * 8;");
+    writer_.line("const int of_column = column + j * 8 + lane % 4 * 2 + e % 2;");
+    writer_.line(fmt::format("partial[slice]{} = sum[i][j][e];",
+                             tile_.swapped ? "[of_column][of_row]" : "[of_row][of_column]"));
     writer_.line("}");
     writer_.line("}");
     writer_.line("}");
     writer_.line("__syncthreads();");
-    const int64_t rows = std::min(tile_.bm(), product_.m);
-    if (product_.n % kPack != 0) {
-      writer_.line(fmt::format("for (int e = thread; e < {} * BN; e += THREADS) {{", rows));
-      writer_.line("const int m = m0 + e / BN;");
-      writer_.line("const int n = n0 + e % BN;");
-      writer_.line("float total = partial[0][e / BN][e % BN];");
-      if (tile_.slices > 1) {
-        writer_.line("#pragma unroll");
-        writer_.line("for (int s = 1; s < SLICES; ++s) total += partial[s][e / BN][e % BN];");
-      }
-      write_element("total", "float", rows, tile_.bn());
-      writer_.line("}");
+    if (product_.n % kPack != 0) return write_elements();
+    if (early_) {
+      if (!inside_.empty()) writer_.line(fmt::format("if ({}) {{", inside_));
+      write_totals();
+      writer_.lines(pack_.after);
+      if (!inside_.empty()) writer_.line("}");
       return;
     }
-    writer_.line(
-        fmt::format("for (int e = thread; e < {} * (BN / {}); e += THREADS) {{", rows, kPack));
-    writer_.line(fmt::format("const int r = e / (BN / {}), c = e % (BN / {});", kPack, kPack));
+    const int64_t per_row = tile_.bn() / kPack;
+    writer_.line(fmt::format("for (int e = thread; e < {}; e += THREADS) {{", rows_ * per_row));
+    writer_.line(fmt::format("const int r = e / {}, c = e % {};", per_row, per_row));
+    if (!inside_.empty()) writer_.line(fmt::format("if ({}) {{", inside_));
     writer_.line("const int m = m0 + r;");
     writer_.line(fmt::format("const int n_pack = n0 / {} + c;", kPack));
+    writer_.lines(pack_.before);
+    write_totals();
+    writer_.lines(pack_.after);
+    if (!inside_.empty()) writer_.line("}");
+    writer_.line("}");
+  }
+
+  /// The sums of the pack at row `r`, pack `c` of the block's tile.
+  void write_totals() {
     writer_.line(fmt::format("auto totals = braid_load_pack<{}>(&partial[0][r][0], c);", kPack));
+    if (tile_.slices == 1) return;
+    writer_.line("#pragma unroll");
+    writer_.line("for (int s = 1; s < SLICES; ++s) {");
+    writer_.line(
+        fmt::format("const auto more = braid_load_pack<{}>(&partial[s][r][0], c);", kPack));
+    writer_.line("#pragma unroll");
+    writer_.line(fmt::format("for (int i = 0; i < {}; ++i) totals.at[i] += more.at[i];", kPack));
+    writer_.line("}");
+  }
+
+  void write_elements() {
+    writer_.line(fmt::format("for (int e = thread; e < {} * BN; e += THREADS) {{", rows_));
+    writer_.line("const int m = m0 + e / BN;");
+    writer_.line("const int n = n0 + e % BN;");
+    writer_.line("float total = partial[0][e / BN][e % BN];");
     if (tile_.slices > 1) {
       writer_.line("#pragma unroll");
-      writer_.line("for (int s = 1; s < SLICES; ++s) {");
-      writer_.line(
-          fmt::format("const auto more = braid_load_pack<{}>(&partial[s][r][0], c);", kPack));
-      writer_.line("#pragma unroll");
-      writer_.line(fmt::format("for (int i = 0; i < {}; ++i) totals.at[i] += more.at[i];", kPack));
-      writer_.line("}");
+      writer_.line("for (int s = 1; s < SLICES; ++s) total += partial[s][e / BN][e % BN];");
     }
-    write_pack("totals", rows, tile_.bn());
+    write_element("total", "float", rows_, tile_.bn());
     writer_.line("}");
   }
 
@@ -358,6 +313,10 @@ class MmaWriter : DotFrame {
   int64_t chunks_ = 0;
   int64_t ahead_ = 0;  // chunks on their way before the first is multiplied
   bool through_registers_ = false;
+  int64_t rows_ = 0;  // of the result in a block
+  PackedSinks pack_;
+  std::string inside_;  // the test of a pack
+  bool early_ = false;  // pack_.before stands before the main loop
 };
 
 }  // namespace

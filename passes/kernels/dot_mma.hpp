@@ -8,6 +8,7 @@ namespace braid::kernels {
 
 /// Whether the product's operands are what tensor cores multiply, and long enough to be worth it.
 bool wants_mma(const Product& p);
+
 /// How an operand comes to shared memory.
 struct MmaOperand {
   bool k_fastest = true;  // rows of the tile run along k, else along m or n
@@ -19,6 +20,7 @@ struct MmaProblem {
   int64_t bytes() const { return product.tf32 ? 4 : 2; }   // of an operand's element
   int64_t depth() const { return product.tf32 ? 8 : 16; }  // terms of K in one mma
   int64_t vector() const { return 16 / bytes(); }          // elements of a 16-byte copy
+  std::string_view element() const { return product.tf32 ? "float" : "unsigned short"; }
 };
 
 /// How a block computes its part of the result. One mma makes 16 rows x 8 columns of it.
@@ -42,7 +44,11 @@ struct MmaTile {
 int64_t row_stride(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk);
 /// Elements of one operand's part of a stage.
 int64_t tile_elements(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk);
+/// What the block needs: its stages, later the slices' sums in their place.
 int64_t shared_bytes(const MmaProblem& p, const MmaTile& t);
+
+/// The lambda `multiply`, which adds the products of a chunk, at its argument, to `sum`.
+std::vector<std::string> multiply_lines(const MmaProblem& p, const MmaTile& t);
 
 /// All tiles that can be had, in an order of their own.
 std::vector<MmaTile> mma_tiles(const MmaProblem& p, const Target& target);

@@ -124,6 +124,8 @@ std::string ExprWriter::compute(ir::ValueId v, const At& at) {
       return concat(op, at);
     case OpKind::gather:
       return gather(op, at);
+    case OpKind::scatter:
+      return scatter(op, at);
     case OpKind::reduce:
     case OpKind::dot:
       throw Refusal{
@@ -266,6 +268,38 @@ std::string ExprWriter::gather(const ir::Op& op, const At& at) {
   inner.push_back(clamped_index(value(indices, where), extent));
   inner.insert(inner.end(), split + static_cast<std::ptrdiff_t>(rank), at.end());
   return value(table, inner);
+}
+
+std::string ExprWriter::scatter(const ir::Op& op, const At& at) {
+  const auto& attr = std::get<ir::ScatterAttr>(op.attrs);
+  const auto axis = static_cast<std::ptrdiff_t>(attr.axis);
+  const ir::ValueId indices = op.operands[1], updates = op.operands[2];
+  const std::vector<int64_t> extents = body_.type(indices).shape.extents();
+  const int64_t count = body_.type(indices).shape.numel();
+  const DType dtype = body_.type(op.result).dtype;
+  const std::string base = value(op.operands[0], at);
+  if (count == 0) return base;
+  const std::string name = fresh(fmt::format("scatter_{}", op.result.index));
+  line(fmt::format("{} {} = {};", register_type(dtype), name, base));
+  // Branches, not loops: nothing in them moves, and a family's own loop keeps its packs.
+  open_branch();
+  const std::string local = fresh(fmt::format("row_{}", op.result.index));
+  const At row = delinearize(pool_, pool_.variable(local, count), extents);
+  const std::string index = value(indices, row);
+  open_branch();
+  At inner(at.begin(), at.begin() + axis);
+  inner.insert(inner.end(), row.begin(), row.end());
+  inner.insert(inner.end(), at.begin() + axis + 1, at.end());
+  const std::string update = value(updates, inner);
+  line(fmt::format("{} = {};", name,
+                   attr.fn ? function_text(*attr.fn, dtype, {name, update}) : update));
+  const std::vector<std::string> combine = close();
+  block(fmt::format("if ({} == {})", index, pool_.text(at[static_cast<size_t>(axis)])), combine);
+  const std::vector<std::string> loop = close();
+  block(
+      fmt::format("for ({} {} = 0; {} < {}; ++{})", index_type(count), local, local, count, local),
+      loop);
+  return name;
 }
 
 }  // namespace braid::kernels

@@ -84,6 +84,7 @@ class ExprWriter {
   std::string read(const ir::Op& op, const At& at);
   std::string concat(const ir::Op& op, const At& at);
   std::string gather(const ir::Op& op, const At& at);
+  std::string scatter(const ir::Op& op, const At& at);
   std::string name_value(std::string_view what, ir::ValueId v, const std::string& text);
   bool moves_out(const At& at) const;
 

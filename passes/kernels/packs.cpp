@@ -12,13 +12,14 @@ bool split_pack(IndexPool& pool, Index linear, Index lane, int64_t count, Index*
   return true;
 }
 
-void write_packed_sinks(ExprWriter& writer, Index lane, const std::vector<PlacedSink>& sinks,
-                        const std::function<void()>& define) {
+PackedSinks packed_sinks(ExprWriter& writer, Index lane, const std::vector<PlacedSink>& sinks,
+                         const std::function<void()>& define) {
   IndexPool& pool = writer.pool();
   const Signature& signature = writer.signature();
   const std::string name_of_lane = pool.text(lane);
   std::map<std::pair<size_t, Index>, std::string> read, written;
   std::vector<std::string> stores;
+  writer.open_branch();
   writer.set_memory([&](size_t arg, Index linear) {
     Index at;
     if (!split_pack(pool, linear, lane, kPack, &at) || !writer.directly_in_loop()) {
@@ -33,7 +34,7 @@ void write_packed_sinks(ExprWriter& writer, Index lane, const std::vector<Placed
     return fmt::format("{}.at[{}]", name, name_of_lane);
   });
   writer.open_loop({lane});
-  define();
+  if (define) define();
   write_sinks(writer, sinks, [&](size_t arg, Index linear) {
     Index at;
     if (!split_pack(pool, linear, lane, kPack, &at)) return writer.element(arg, linear);
@@ -49,11 +50,14 @@ void write_packed_sinks(ExprWriter& writer, Index lane, const std::vector<Placed
   });
   const std::vector<std::string> loop = writer.close();
   writer.set_memory({});
-  writer.line("#pragma unroll");
-  writer.block(fmt::format("for (int {} = 0; {} < {}; ++{})", name_of_lane, name_of_lane, kPack,
-                           name_of_lane),
-               loop);
-  writer.lines(stores);
+  PackedSinks text;
+  text.before = writer.close();
+  text.after = {"#pragma unroll", fmt::format("for (int {} = 0; {} < {}; ++{}) {{", name_of_lane,
+                                              name_of_lane, kPack, name_of_lane)};
+  text.after.insert(text.after.end(), loop.begin(), loop.end());
+  text.after.push_back("}");
+  text.after.insert(text.after.end(), stores.begin(), stores.end());
+  return text;
 }
 
 }  // namespace braid::kernels

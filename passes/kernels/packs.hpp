@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "passes/kernels/sinks.hpp"
@@ -15,9 +16,14 @@ inline constexpr int64_t kPack = 4;
 /// the lane, a variable in [0, count).
 bool split_pack(IndexPool& pool, Index linear, Index lane, int64_t count, Index* pack);
 
-/// Writes the sinks for kPack elements in a loop over `lane`; what lies consecutive in memory moves
-/// as packs before and after it. `define` runs inside the loop, before anything is written there.
-void write_packed_sinks(ExprWriter& writer, Index lane, const std::vector<PlacedSink>& sinks,
-                        const std::function<void()>& define);
+/// The statements that store kPack elements of every sink.
+struct PackedSinks {
+  std::vector<std::string> before;  // loads and declarations: what does not need `define`'s values
+  std::vector<std::string> after;   // a loop over the elements, then the stores
+};
+/// `lane` is the loop's variable. What lies consecutive in memory moves as packs. `define` gives
+/// the values that the caller has computed, as names that hold inside the loop.
+PackedSinks packed_sinks(ExprWriter& writer, Index lane, const std::vector<PlacedSink>& sinks,
+                         const std::function<void()>& define = {});
 
 }  // namespace braid::kernels

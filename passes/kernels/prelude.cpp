@@ -378,6 +378,23 @@ __device__ inline T braid_not(T x) {
 }
 __device__ inline bool braid_not(bool x) { return !x; }
 
+// ---- Random numbers: Philox4x32-10, see ir/philox.hpp ----
+__device__ inline float braid_random(long long seed, long long launch, long long index) {
+  unsigned c0 = (unsigned)index, c1 = (unsigned)((braid_u64)index >> 32);
+  unsigned c2 = (unsigned)launch, c3 = (unsigned)((braid_u64)launch >> 32);
+  unsigned k0 = (unsigned)seed, k1 = (unsigned)((braid_u64)seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const braid_u64 a = (braid_u64)0xD2511F53u * c0, b = (braid_u64)0xCD9E8D57u * c2;
+    c0 = (unsigned)(b >> 32) ^ c1 ^ k0;
+    c1 = (unsigned)b;
+    c2 = (unsigned)(a >> 32) ^ c3 ^ k1;
+    c3 = (unsigned)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return (float)(c0 >> 8) * 5.9604644775390625e-8f;  // 2^-24
+}
+
 // ---- Reductions, in an order that depends on the launch shape alone ----
 // Over the 32 lanes of a warp; every lane gets the result.
 template <class T, class F>

@@ -48,7 +48,9 @@ Emitted emit_packed(const ir::Graph& body, const Signature& signature,
   const std::vector<PlacedSink> placed =
       place(body, pool, sinks, pool.add(pool.mul(pack, kPack), k));
 
-  write_packed_sinks(w, k, placed, [] {});
+  const PackedSinks sinks_text = packed_sinks(w, k, placed);
+  w.lines(sinks_text.before);
+  w.lines(sinks_text.after);
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(kThreads), w.finish()),
           launch_of((packs + kThreads - 1) / kThreads, kThreads)};

@@ -72,7 +72,7 @@ class Suite {
       wrong = e.what();
     }
     ++(wrong.empty() ? counts_.passed : counts_.failed);
-    if (!wrong.empty()) fmt::print("FAILED {}: {}\n", name, wrong);
+    if (!wrong.empty()) fmt::print("FAILED {} (--seed {}): {}\n", name, args_.seed, wrong);
   }
 
   Program program_of(const ir::Graph& graph, bool fuse = true) const {

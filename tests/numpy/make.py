@@ -95,6 +95,21 @@ class Case:
         return self.emit(np.matmul(x.astype(t), y.astype(t)), "dot", [a, b],
                          f"{{{flags}}}" if flags else "")
 
+    def scatter(self, fn, x, indices, updates, axis):
+        """By loops over NumPy's rows: in order of indices, those out of range ignored."""
+        combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+                   "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+                   None: lambda old, new: new}[fn]
+        n = indices.array.ndim
+        out = np.moveaxis(x.array.copy(), axis, 0)
+        rows = np.moveaxis(updates.array, range(axis, axis + n), range(n))
+        for at in np.ndindex(*indices.array.shape):
+            i = int(indices.array[at])
+            if 0 <= i < len(out):
+                out[i] = combine(out[i], rows[at])
+        return self.emit(np.moveaxis(out, 0, axis), f"scatter_{fn}" if fn else "scatter",
+                         [x, indices, updates], f"{{axis={axis}}}")
+
     def reshape(self, x, shape):
         return self.emit(x.array.reshape(shape), "reshape", [x])
 
@@ -407,9 +422,52 @@ def rounded():
         c.output("sum", c.emit(s, "reduce_add", [va], "{axes=[0]}"))
 
 
+def scatters():
+    for t in ("f64", "i32", "u8", "b1"):
+        c = Case(f"scatter_{t}")
+        shape = (3, 4, 2)
+        def values(size):
+            if t == "f64":
+                return rng.normal(size=size)
+            return rng.integers(0, 2 if t == "b1" else 256, size=size).astype(DTYPES[t])
+        x = c.input("x", values(shape))
+        fns = {"f64": ("add", "mul", "max", "min", None),
+               "b1": ("and", "or", "xor", None)}.get(
+                   t, ("add", "mul", "max", "min", "and", "or", "xor", None))
+        for k, index in enumerate([np.array([[0, 2, -1, 1], [2, 9, 2, 0]]), np.array(1), np.array([])]):
+            for axis in range(3):
+                i = c.input(f"i{k}{axis}", index.astype(np.int32 if axis else np.int64))
+                u = c.input(f"u{k}{axis}", values(shape[:axis] + index.shape + shape[axis + 1:]))
+                for fn in fns:
+                    c.output(f"{fn or 'set'}_{k}{axis}", c.scatter(fn, x, i, u, axis), 1e-14)
+
+
+def philox(counter, key):
+    """Philox4x32-10 with Python's integers."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def randoms():
+    few = [0, 1, -1, 7, 2**31, 2**32, 2**32 - 1, -2**63, 2**63 - 1, 0x85a308d3243f6a88 - 2**64]
+    seed, launch, index = (np.array(x, dtype=np.int64) for x in zip(
+        *itertools.product(few[:6] + [0x299f31d0a4093822], few[:5] + [0x0370734413198a2e], few)))
+    words = [philox([i & 0xFFFFFFFF, i >> 32 & 0xFFFFFFFF, l & 0xFFFFFFFF, l >> 32 & 0xFFFFFFFF],
+                    [s & 0xFFFFFFFF, s >> 32 & 0xFFFFFFFF])[0]
+             for s, l, i in zip(seed.tolist(), launch.tolist(), index.tolist())]
+    c = Case("random")
+    xs = [c.input(n, x) for n, x in (("seed", seed), ("launch", launch), ("index", index))]
+    want = np.array([w >> 8 for w in words]) * 2.0**-24
+    c.output("u", c.map("random", xs, want.astype(np.float32)))
+
+
 def main():
     for build in (float_functions, int_functions, casts, reductions, dots, movement, states,
-                  compositions, rounded):
+                  compositions, rounded, scatters, randoms):
         build()
     path = pathlib.Path(__file__).with_name("expected.txt")
     path.write_text("\n".join(c.text() for c in cases) + "\n")

@@ -181,6 +181,23 @@ TEST_CASE("each mistake has its code") {
       {"E0301", "the mask must be b1 or floats that broadcast to f32[2,4,4]",
        [&] { attention(x, x, x, {.heads = 2, .mask = n}); }},
       {"E0301", "'b'  b1[4,8]", [&] { attention(x, x, x, {.heads = 2, .mask = b}); }},
+      {"E0301", "scatter: the updates must be f32[4,4,8]", [&] { scatter(x, n, x, {.axis = 1}); }},
+      {"E0301", "scatter_or takes an integer dtype or b1",
+       [&] { scatter(x, slice(n, {.axis = 1, .stop = 1}), x, {.combine = Fn::or_}); }},
+      {"E0301", "scatter_div cannot combine", [&] { scatter(x, n, x, {.combine = Fn::div}); }},
+      {"E0301", "random_uniform: the counter must be i64[]",
+       [&] { random_uniform(g, "r1", {f32, {2}}, {.counter = s}); }},
+      {"E0301", "dropout takes a float dtype", [&] { dropout(g, "r2", n, 0.5); }},
+      {"E0301", "'n'  i32[4,8]", [&] { dropout(g, "r3", x, 0.5, {.counter = n}); }},
+      {"E0302", "scatter: axis 2 is not in -2 .. 1", [&] { scatter(x, n, x, {.axis = 2}); }},
+      {"E0303", "random_normal makes floats, not i32", [&] { random_normal(g, "r4", {i32, {2}}); }},
+      {"E0303", "low is not above high",
+       [&] { random_uniform(g, "r5", {f32, {2}}, {.low = 2, .high = 1}); }},
+      {"E0303", "low and high are finite",
+       [&] { random_uniform(g, "r6", {f32, {2}}, {.low = 0, .high = inf}); }},
+      {"E0303", "the rate lies between 0 and 1: 1.5 does not", [&] { dropout(g, "r7", x, 1.5); }},
+      {"E0303", "p lies between 0 and 1: nan does not",
+       [&] { random_bernoulli(g, "r8", {2}, std::nan("")); }},
       {"E0301", "log_softmax takes a float dtype", [&] { log_softmax(n); }},
       {"E0301", "rms_norm: gamma must be f32[8]", [&] { rms_norm(x, x); }},
       {"E0301", "l2_normalize takes a float dtype", [&] { l2_normalize(n); }},
@@ -290,6 +307,9 @@ TEST_CASE("collect mode: one mistake, one error, and uses of its result stay sil
   CHECK(g.poisoned(layer_norm(x, bad, bad)));
   CHECK(g.poisoned(attention(x, bad, x)));
   CHECK(g.poisoned(attention(x, x, x, {.heads = 2, .mask = bad})));
+  CHECK(g.poisoned(scatter(x, bad, bad)));
+  CHECK(g.poisoned(dropout(g, "drop", bad, 0.5)));
+  CHECK(g.poisoned(random_normal(g, "normal", {f32, {2}}, {.counter = bad})));
   CHECK(g.poisoned(log_softmax(bad)));
   CHECK(g.poisoned(rms_norm(x, bad)));
   CHECK(g.poisoned(l2_normalize(bad)));
@@ -317,6 +337,10 @@ TEST_CASE("collect mode: one mistake, one error, and uses of its result stay sil
 
   CHECK(g.poisoned(sum(x, {.axes = {5}})));
   CHECK(g.diagnostics().size() == 2);
+  g.diagnostics().clear();
+  const Tensor n = g.input("n", {i32, {2, 2}});
+  CHECK(g.poisoned(pad(n, {1, 1}, {1, 1}, 0.5)));
+  CHECK(g.diagnostics().size() == 1);
   g.diagnostics().clear();
   linear(g, "same", x, 3);
   CHECK(g.poisoned(linear(g, "same", x, 3)));  // one error, not one for w and one for b

@@ -201,30 +201,31 @@ TEST_CASE("each op is the builder's function") {
   struct Case {
     std::string node;  // without `out`
     std::function<Tensor(Graph&, Tensor x, Tensor y, Tensor n, Tensor p, Tensor v, Tensor m,
-                         Tensor z)>
+                         Tensor z, Tensor k)>
         build;
   };
   std::vector<Case> cases;
   for (const ScalarInfo& s : scalar_functions()) {
-    if (s.fn == Fn::cast || s.fn == Fn::clamp) continue;
+    if (s.fn == Fn::cast || s.fn == Fn::clamp || s.fn == Fn::random) continue;
     const bool logic = (s.classes & kFloats) == 0;
     const std::string a = logic ? "p" : "x";
     std::vector<std::string> in(static_cast<size_t>(s.arity), a);
     if (s.rule == TypeRule::select) in[0] = "p";
-    cases.push_back(
-        {fmt::format("op = \"{}\", in = [\"{}\"]", s.name, fmt::join(in, "\", \"")),
-         [fn = s.fn, in](Graph&, Tensor x, Tensor, Tensor, Tensor p, Tensor, Tensor, Tensor) {
-           std::vector<In> operands;
-           for (const std::string& name : in) operands.push_back(name == "p" ? p : x);
-           return apply(fn, operands);
-         }});
+    cases.push_back({fmt::format("op = \"{}\", in = [\"{}\"]", s.name, fmt::join(in, "\", \"")),
+                     [fn = s.fn, in](Graph&, Tensor x, Tensor, Tensor, Tensor p, Tensor, Tensor,
+                                     Tensor, Tensor) {
+                       std::vector<In> operands;
+                       for (const std::string& name : in) operands.push_back(name == "p" ? p : x);
+                       return apply(fn, operands);
+                     }});
   }
 #define CASE(text, expression)                                                                    \
-  cases.push_back(                                                                                \
-      {text, [](Graph& g, Tensor x, Tensor y, Tensor n, Tensor p, Tensor v, Tensor m, Tensor z) { \
-         (void)g, (void)x, (void)y, (void)n, (void)p, (void)v, (void)m, (void)z;                  \
-         return expression;                                                                       \
-       }})
+  cases.push_back({text, [](Graph& g, Tensor x, Tensor y, Tensor n, Tensor p, Tensor v, Tensor m, \
+                            Tensor z, Tensor k) {                                                 \
+                     (void)g, (void)x, (void)y, (void)n, (void)p, (void)v, (void)m, (void)z;      \
+                     (void)k;                                                                     \
+                     return expression;                                                           \
+                   }})
   CASE(R"(op = "sub", in = ["x"], rhs = 2.5)", x - 2.5);
   CASE(R"(op = "sub", in = [1, "x"])", apply(Fn::sub, {1.0, x}));
   CASE(R"(op = "lt", in = ["x"], rhs = -inf)", less(x, -INFINITY));
@@ -266,6 +267,19 @@ TEST_CASE("each op is the builder's function") {
   CASE(R"(op = "argmax", in = ["x"], axes = [0], keep = true, dtype = "i64")",
        argmax(x, {{0}, true, i64}));
   CASE(R"(op = "argmin", in = ["x"], axes = [])", argmin(x, {{}}));
+  CASE(R"(op = "scatter", in = ["x", "m", "y"])", scatter(x, m, y));
+  CASE(R"(op = "scatter", in = ["x", "m", "y"], axis = -1)", scatter(x, m, y, {-1}));
+  CASE(R"(op = "random_uniform", dtype = "f16", shape = ["A", 3], seed = 9007199254740993)",
+       random_uniform(g, "", {f16, {2, 3}}, {.seed = 9007199254740993}));
+  CASE(
+      R"(op = "random_uniform", in = "k", dtype = "f32", shape = [], seed = 1, low = -1, high = 3)",
+      random_uniform(g, "", {f32, {}}, {1, k, -1, 3}));
+  CASE(R"(op = "random_normal", dtype = "f32", shape = [3], seed = -5)",
+       random_normal(g, "", {f32, {3}}, {.seed = -5}));
+  CASE(R"(op = "random_bernoulli", in = ["k"], shape = ["A"], p = 0.25, seed = 5)",
+       random_bernoulli(g, "", {2}, 0.25, {5, k}));
+  CASE(R"(op = "dropout", in = "x", rate = 0.1, seed = 2)", dropout(g, "", x, 0.1, {.seed = 2}));
+  CASE(R"(op = "dropout", in = ["x", "k"], rate = 0.1, seed = 2)", dropout(g, "", x, 0.1, {2, k}));
   CASE(R"(op = "log_softmax", in = ["x"], axis = 0)", log_softmax(x, 0));
   CASE(R"(op = "rms_norm", in = ["x", "v"])", rms_norm(x, v));
   CASE(R"(op = "rms_norm", in = ["x", "v"], eps = 0.5)", rms_norm(x, v, 0.5));
@@ -298,6 +312,7 @@ p = {{ dtype = "b1", shape = ["A", 2] }}
 v = {{ dtype = "f32", shape = [2] }}
 m = {{ dtype = "i64", shape = ["A"] }}
 z = {{ dtype = "f16", shape = [1, "A", 1] }}
+k = {{ dtype = "i64", shape = [] }}
 [graph]
 nodes = [ {{ out = "o", {} }} ]
 [outputs]
@@ -309,12 +324,69 @@ o = "o"
     const Tensor n = want.input("n", {i32, {2, 2}}), p = want.input("p", {b1, {2, 2}});
     const Tensor v = want.input("v", {f32, {2}}), m = want.input("m", {i64, {2}});
     const Tensor z = want.input("z", {f16, {1, 2, 1}});
-    want.output("o", c.build(want, x, y, n, p, v, m, z));
+    const Tensor k = want.input("k", {i64, {}});
+    want.output("o", c.build(want, x, y, n, p, v, m, z, k));
     CHECK(shape_of(got) == shape_of(want.ir()));
   }
   for (const toml_reader::OpSpec& op : toml_reader::ops()) {
+    if (op.name.starts_with("scatter_")) continue;  // checked below
     CHECK_MESSAGE(covered.count(op.name) > 0, "no case for op " << op.name);
   }
+}
+
+TEST_CASE("scatter by every combiner, and copies of a block with seeds of their own") {
+  for (const ScalarInfo& f : scalar_functions()) {
+    const toml_reader::OpSpec* op = toml_reader::find_op(fmt::format("scatter_{}", f.name));
+    CAPTURE(f.name);
+    REQUIRE((op != nullptr) == f.combiner);
+    if (op == nullptr) continue;
+    TomlModel model;
+    const ir::Graph& g = read(model, fmt::format(R"(
+format = 1
+[inputs]
+x = {{ dtype = "{}", shape = [4, 2] }}
+i = {{ dtype = "i32", shape = [3] }}
+u = {{ dtype = "{}", shape = [4, 3] }}
+[graph]
+nodes = [ {{ out = "o", op = "{}", in = ["x", "i", "u"], axis = 1 }} ]
+[outputs]
+o = "o"
+)",
+                                                 f.classes & kFloats ? "f32" : "b1",
+                                                 f.classes & kFloats ? "f32" : "b1", op->name));
+    const ir::Op& made = g.def(g.outputs[0].value);
+    CHECK(std::get<ir::ScatterAttr>(made.attrs) == ir::ScatterAttr{1, f.fn});
+  }
+  TomlModel model;
+  const ir::Graph& g = read(model, R"(
+format = 1
+[inputs]
+x = { dtype = "f32", shape = [40] }
+[block.b]
+in = ["h"]
+out = ["y"]
+nodes = [ { out = "y", op = "dropout", in = "h", rate = 0.5 } ]
+[graph]
+nodes = [
+  { out = "one", block = "b", in = ["x"], repeat = 2, name = "layer{i}" },
+]
+[outputs]
+one = "one"
+)");
+  std::set<int64_t> seeds;
+  std::set<std::string> names;
+  for (const ir::Op& op : g.ops()) {
+    if (op.kind == ir::OpKind::param) names.insert(std::string(g.strings[op.name]));
+    const auto* map = std::get_if<ir::MapAttr>(&op.attrs);
+    if (map == nullptr || map->fn != Fn::random) continue;
+    const ir::Op* seed = &g.def(op.operands[0]);
+    while (seed->kind == ir::OpKind::view) seed = &g.def(seed->operands[0]);
+    HostTensor one(TensorType{DType::i64, {}});
+    one.bytes = g.literals[std::get<ir::ConstAttr>(seed->attrs).literal].bytes;
+    seeds.insert(one.int_at(0));
+  }
+  CHECK(seeds.size() == 2);
+  CHECK(names == std::set<std::string>{"layer0/y/launches", "layer1/y/launches"});
 }
 
 TEST_CASE("dims are resolved by dependency, in any order") {

@@ -1,12 +1,16 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ir/diagnostic.hpp"
+#include "ir/philox.hpp"
 #include "ir/scalar.hpp"
 
 using namespace braid;
@@ -45,11 +49,12 @@ TEST_CASE("the scalar table is complete and consistent") {
     CHECK(fn_from_name(f.name) == f.fn);
     CHECK(f.cost >= 1);
     if (f.rule == TypeRule::cast) continue;
+    CHECK((f.eval_random != nullptr) == (f.rule == TypeRule::random));
     const bool floats = (f.classes & kFloats) != 0, bits = (f.classes & (kInts | kBool)) != 0;
     const bool compares = f.rule == TypeRule::compare;
     CHECK((f.eval_float != nullptr) == (floats && !compares));
     CHECK((f.eval_compare != nullptr) == (floats && compares));
-    CHECK((f.eval_int != nullptr) == bits);
+    CHECK((f.eval_int != nullptr) == (bits && f.rule != TypeRule::random));
     CHECK((!f.cuda_float.empty()) == floats);
     if (!floats) CHECK(!f.cuda_int.empty());
     for (std::string_view text : {f.cuda_float, f.cuda_int}) {
@@ -61,7 +66,7 @@ TEST_CASE("the scalar table is complete and consistent") {
       CHECK(f.rule == TypeRule::same);
     }
   }
-  CHECK(scalar_functions().size() == 41);
+  CHECK(scalar_functions().size() == 42);
   CHECK(!fn_from_name("relu6"));
   CHECK_THROWS_AS(info(static_cast<Fn>(30)), InternalError);
   CHECK_THROWS_AS(info(static_cast<Fn>(200)), InternalError);
@@ -161,4 +166,66 @@ TEST_CASE("integer arithmetic never traps") {
   CHECK(apply_int(Fn::pow, -1, low) == 1);
   CHECK(apply_int(Fn::pow, 1, -9) == 1);
   CHECK(apply_int(Fn::pow, 5, -1) == 0);
+}
+
+TEST_CASE("philox4x32 gives the published vectors, and random the upper bits of word 0") {
+  // Random123's kat_vectors.
+  struct Vector {
+    std::array<uint32_t, 4> counter;
+    std::array<uint32_t, 2> key;
+    std::array<uint32_t, 4> words;
+  };
+  constexpr uint32_t kOnes = 0xffffffff;
+  for (const Vector& v :
+       {Vector{{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        Vector{{kOnes, kOnes, kOnes, kOnes},
+               {kOnes, kOnes},
+               {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        Vector{{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+               {0xa4093822, 0x299f31d0},
+               {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}}) {
+    CHECK(philox4x32(v.counter, v.key) == v.words);
+    const auto whole = [](uint32_t low, uint32_t high) {
+      return static_cast<int64_t>(uint64_t{high} << 32 | low);
+    };
+    const int64_t index = whole(v.counter[0], v.counter[1]);
+    const int64_t launch = whole(v.counter[2], v.counter[3]);
+    const int64_t seed = whole(v.key[0], v.key[1]);
+    double out = -1;
+    info(Fn::random).eval_random(&seed, &launch, &index, &out, 1);
+    CHECK(out * 0x1p24 == v.words[0] >> 8);
+  }
+}
+
+TEST_CASE("random is uniform, and seeds, launches and indices give streams of their own") {
+  const int64_t n = 1 << 16;
+  std::vector<std::vector<double>> streams;
+  for (const auto& [seed, launch] : {std::pair<int64_t, int64_t>{0, 0}, {1, 0}, {0, 1}, {-9, 77}}) {
+    std::vector<int64_t> s(n, seed), l(n, launch), i(n);
+    for (int64_t k = 0; k < n; ++k) i[static_cast<size_t>(k)] = k;
+    std::vector<double>& out = streams.emplace_back(n);
+    info(Fn::random).eval_random(s.data(), l.data(), i.data(), out.data(), n);
+    double sum = 0, squares = 0;
+    std::vector<int> bins(16);
+    for (double x : out) {
+      REQUIRE(x >= 0);
+      REQUIRE(x < 1);
+      sum += x;
+      squares += x * x;
+      ++bins[static_cast<size_t>(x * 16)];
+    }
+    // Five standard deviations.
+    CHECK(std::fabs(sum / n - 0.5) < 5 * std::sqrt(1.0 / 12 / n));
+    CHECK(std::fabs(squares / n - 1.0 / 3) < 5 * std::sqrt(4.0 / 45 / n));
+    for (int b : bins) CHECK(std::abs(b - n / 16) < 5 * std::sqrt(n / 16.0));
+  }
+  for (size_t a = 0; a < streams.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      double together = 0;
+      for (size_t k = 0; k < streams[a].size(); ++k) {
+        together += (streams[a][k] - 0.5) * (streams[b][k] - 0.5);
+      }
+      CHECK(std::fabs(together / n * 12) < 5 / std::sqrt(static_cast<double>(n)));
+    }
+  }
 }

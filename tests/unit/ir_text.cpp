@@ -217,14 +217,37 @@ TEST_CASE("every op kind and attribute is parsed") {
   %17: f32[8,B,B] = gather %16, %18 {axis=1})";
   REQUIRE(errors(in_graph(lines)).size() == 1);
   CHECK(errors(in_graph(lines))[0] == "E0204 23:33 %18 is used before it is defined");
-  const std::string good =
-      in_graph(lines.substr(0, lines.rfind('\n')) + "\n  %17: f32[8,B*T] = input \"x\"" +
-               "\n  %18: i32[T] = input \"at\"\n  %19: f32[8,T] = gather %17, %18 {axis=1}" +
-               "\n  %20: state f32[4,B] = assign %0, %3 \"next\"" +
-               "\n  %21: i32[] = constant -7\n  %22: f32[B] = read %1" +
-               "\n  %23: state f32[B] = update %1, %22, %21\n  output \"y\" %10");
+  const std::string good = in_graph(
+      lines.substr(0, lines.rfind('\n')) + "\n  %17: f32[8,B*T] = input \"x\"" +
+      "\n  %18: i32[T] = input \"at\"\n  %19: f32[8,T] = gather %17, %18 {axis=1}" +
+      "\n  %20: state f32[4,B] = assign %0, %3 \"next\"" +
+      "\n  %21: i32[] = constant -7\n  %22: f32[B] = read %1" +
+      "\n  %23: state f32[B] = update %1, %22, %21" +
+      "\n  %24: i64[T,3] = input \"rows\"\n  %25: f32[4,T,3] = input \"u\"" +
+      "\n  %26: f32[4,B] = scatter_max %3, %24, %25 \"s\" {axis=1}" +
+      "\n  %27: f32[T,3,4] = input \"v\"\n  %28: f32[4,4] = scatter %11, %24, %27 {axis=0}" +
+      "\n  %29: i64[2*B + 1,T] = add %12, %12\n  %30: f32[2*B + 1,T] = random %12, %29, %12" +
+      "\n  output \"y\" %10");
   CHECK(errors(good) == std::vector<std::string>{});
   CHECK(print(parse(good)) == good);
+}
+
+TEST_CASE("scatter by what is no combiner, and an attribute that it has not") {
+  const std::string head = R"(  %0: f32[4,2] = input "x"
+  %1: i32[3] = input "i"
+  %2: f32[3,2] = input "u"
+)";
+  const auto error = [&](const std::string& line) {
+    const std::vector<std::string> all = errors(in_graph(head + "  %3: f32[4,2] = " + line));
+    return all.empty() ? "" : all[0];
+  };
+  CHECK(error("scatter_add %0, %1, %2 {axis=0}") == "");
+  CHECK(error("scatter_sub %0, %1, %2 {axis=0}").find("scatter_sub cannot combine rows") !=
+        std::string::npos);
+  CHECK(error("scatter_sum %0, %1, %2").find("E0202") == 0);
+  CHECK(error("scatter_add %0, %1, %2 {axes=[0]}").find("E0102") == 0);
+  CHECK(error("scatter_add %0, %1, %2 {axis=9}").find("E0302") == 0);
+  CHECK(error("scatter_add %0, %1 {axis=0}") != "");
 }
 
 TEST_CASE("errors have a place and a remedy") {

@@ -61,7 +61,11 @@ TEST_CASE("map: every function accepts its classes and refuses the others") {
       const uint8_t c = is_float(t) ? kFloats : is_int(t) ? kInts : kBool;
       const std::string got = r.map(f.fn, operands, f.rule == TypeRule::cast ? "u8[2,3]" : "");
       INFO(f.name, " ", type, " ", got);
-      if (f.classes & c) {
+      if (f.rule == TypeRule::random) {
+        CHECK(got == (t == DType::i64
+                          ? "f32[2,3]"
+                          : "random takes i64 alone: " + type + ", " + type + ", " + type));
+      } else if (f.classes & c) {
         CHECK(got == (f.rule == TypeRule::compare ? "b1[2,3]"
                       : f.rule == TypeRule::cast  ? "u8[2,3]"
                                                   : type));
@@ -274,6 +278,29 @@ TEST_CASE("gather") {
   CHECK(gather(1, "f32[5]", "i32[3]") == "gather: f32[5] has no axis 1");
   CHECK(gather(0, "f32[1,1,1,1,1]", "i32[1,1,1,1,1]").find("gather: the result's rank exceeds 8") ==
         0);
+}
+
+TEST_CASE("scatter") {
+  Rules r;
+  const auto scatter = [&](int axis, std::string_view x, std::string_view at, std::string_view u,
+                           std::optional<Fn> fn = {}) {
+    return r.answer(OpKind::scatter, ScatterAttr{axis, fn}, {x, at, u});
+  };
+  CHECK(scatter(0, "f32[50,8]", "i32[B,T]", "f32[B,T,8]") == "f32[50,8]");
+  CHECK(scatter(1, "b1[2,N,4]", "i64[]", "b1[2,4]", Fn::xor_) == "b1[2,N,4]");
+  CHECK(scatter(0, "f16[0,8]", "i32[3]", "f16[3,8]", Fn::add) == "f16[0,8]");
+  CHECK(scatter(0, "f32[5]", "u8[3]", "f32[3]") == "scatter: indices are i32 or i64, not u8[3]");
+  CHECK(scatter(1, "f32[5]", "i32[3]", "f32[3]", Fn::max) == "scatter_max: f32[5] has no axis 1");
+  CHECK(scatter(-1, "f32[5]", "i32[3]", "f32[3]") == "scatter: f32[5] has no axis -1");
+  CHECK(scatter(0, "f32[5]", "i32[3]", "f32[3]", Fn::sub) == "scatter_sub cannot combine rows");
+  CHECK(scatter(0, "f32[5]", "i32[3]", "f32[3]", Fn::or_) ==
+        "scatter_or takes an integer dtype or b1, not f32[5]");
+  CHECK(scatter(0, "f32[5,2]", "i32[3]", "f32[3,3]", Fn::add) ==
+        "scatter_add: the updates must be f32[3,2]: f32[5,2], i32[3], f32[3,3]");
+  CHECK(scatter(0, "f32[5]", "i32[3]", "f16[3]").find("the updates must be f32[3]") !=
+        std::string::npos);
+  CHECK(scatter(0, "f32[1,1,1,1,1]", "i32[1,1,1,1,1]", "f32[1]").find("exceeds 8") !=
+        std::string::npos);
 }
 
 TEST_CASE("state ops") {

@@ -100,6 +100,11 @@ Body::V Body::gather(V table, V indices, int axis) {
   return graph.add(
       {.kind = ir::OpKind::gather, .attrs = ir::AxisAttr{axis}, .operands = {table, indices}});
 }
+Body::V Body::scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis) {
+  return graph.add({.kind = ir::OpKind::scatter,
+                    .attrs = ir::ScatterAttr{axis, fn},
+                    .operands = {x, indices, updates}});
+}
 Body& Body::out(V v) {
   graph.outputs.push_back({fmt::format("r{}", graph.outputs.size()), v, {}});
   return *this;

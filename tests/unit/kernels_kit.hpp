@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ class Body {
           std::initializer_list<Dim> shape);
   V concat(std::vector<V> vs, int axis);
   V gather(V table, V indices, int axis);
+  V scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis);
   Body& out(V v);
   TensorType type(V v) const { return graph.type(v); }
 

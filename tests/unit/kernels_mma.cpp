@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "kernels_kit.hpp"
@@ -130,7 +131,9 @@ std::vector<KernelCase> tile_cases() {
       for (size_t i = 0, tiles = 1; i < tiles; ++i) {
         const auto emit = [i](const ir::Graph& body, std::string_view symbol, size_t* count) {
           const kernels::Signature signature(body);
-          const ir::Op& dot = body.ops().back();
+          const ir::Op& dot =
+              *std::find_if(body.ops().begin(), body.ops().end(),
+                            [](const ir::Op& op) { return op.kind == ir::OpKind::dot; });
           return kernels::emit_dot_mma(body, signature, dot, kernels::sinks_of(body, signature),
                                        symbol, [&](const kernels::MmaProblem& p) {
                                          const std::vector<kernels::MmaTile> all =
@@ -144,7 +147,9 @@ std::vector<KernelCase> tile_cases() {
         const int64_t m = t == DType::f32 ? 72 : 136, n = m + 8, k = m + 80;
         const V x = k_fastest ? b.in({m, k}, t) : b.in({k, m}, t);
         const V w = k_fastest ? b.in({n, k}, t) : b.in({k, n}, t);
-        b.out(b.dot(x, w, !k_fastest, k_fastest, t == DType::f32));
+        const V y = b.dot(x, w, !k_fastest, k_fastest, t == DType::f32);
+        const V bias = b.broadcast(b.in({n}, t), {m, n}, {1});
+        b.out(b.map(Fn::add, {b.map(Fn::mul, {y, b.in({m, n}, t)}), bias}));
         emit(b.graph, "count", &tiles);
         cases.push_back(
             {.name = fmt::format("tile_{}_{}_{}", name_of(t), k_fastest ? "k" : "mn", i),
@@ -171,6 +176,50 @@ TEST_CASE("tensor core kernels compile without local memory") { check_compiles(m
 
 TEST_CASE("tensor core kernels compute what the interpreter computes") {
   check_numbers(mma_cases());
+}
+
+TEST_CASE("every tile of tensor cores is consistent, and small products fill the device") {
+  const Target target;
+  const auto problem = [](int64_t m, int64_t n, int64_t k, bool tf32, kernels::MmaOperand b) {
+    const DType t = tf32 ? DType::f32 : DType::bf16;
+    return kernels::MmaProblem{
+        .product = {.m = m, .n = n, .k = k, .operands = t, .result = t, .tf32 = tf32},
+        .a = {true, true},
+        .b = b};
+  };
+  for (const int64_t m : {1, 2, 5, 32, 128, 1000, 5000}) {
+    for (const int64_t n : {1, 3, 64, 256, 4096}) {
+      for (const int64_t k : {8, 17, 256, 4096}) {
+        for (int flags = 0; flags < 8; ++flags) {
+          const kernels::MmaProblem p =
+              problem(m, n, k, flags & 1, {(flags & 2) != 0, (flags & 4) != 0});
+          for (const kernels::MmaTile& t : kernels::mma_tiles(p, target)) {
+            CHECK(t.threads() <= 256);
+            CHECK(t.rows % t.warp_rows == 0);
+            CHECK(t.columns % t.warp_columns == 0);
+            CHECK(t.warp_rows % 16 == 0);
+            CHECK(t.warp_columns % 8 == 0);
+            CHECK(t.bk % (p.depth() * t.slices) == 0);
+            CHECK(t.stages >= 1);
+            CHECK(kernels::shared_bytes(p, t) <= 96 * 1024);
+            CHECK(kernels::estimate_cycles(p, t, target) >=
+                  kernels::estimate_cycles(p, kernels::choose_mma_tile(p, target), target));
+          }
+        }
+      }
+    }
+  }
+  const auto blocks = [&](int64_t m, int64_t n, int64_t k) {
+    const kernels::MmaTile t =
+        kernels::choose_mma_tile(problem(m, n, k, false, {false, true}), target);
+    return kernels::divide_up(m, t.bm()) * kernels::divide_up(n, t.bn());
+  };
+  CHECK(blocks(128, 256, 256) >= 64);
+  CHECK(blocks(128, 768, 768) >= 48);
+  CHECK(blocks(128, 384, 1536) >= 48);
+  CHECK(blocks(1, 768, 3072) >= 48);
+  CHECK(blocks(4, 3072, 768) >= 96);
+  CHECK(kernels::choose_mma_tile(problem(8192, 8192, 8192, false, {}), target).rows == 128);
 }
 
 }  // namespace braid::test

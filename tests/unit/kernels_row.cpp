@@ -2,7 +2,9 @@
 
 #include <limits>
 
+#include "ir/tensor.hpp"
 #include "kernels_kit.hpp"
+#include "kernels_on_cpu.hpp"
 #include "passes/kernels/family.hpp"
 
 namespace braid::test {
@@ -256,6 +258,89 @@ void reductions(List& list) {
   });
 }
 
+void scatters(List& list) {
+  list.add("scatter_add_rows", [](Body& b) {
+    const V at = b.in({2, 4}, DType::i64);
+    b.out(b.scatter(Fn::add, b.in({6, 5}), at, b.in({2, 4, 5}), 0));
+  });
+  list.add("scatter_set_middle", [](Body& b) {
+    const V x = b.in({3, 8, 4}, DType::bf16), at = b.in({20}, DType::i32);
+    b.out(b.scatter({}, x, at, b.in({3, 20, 4}, DType::bf16), 1));
+  });
+  list.add("scatter_bytes", [](Body& b) {
+    const V at = b.in({9}, DType::i32);
+    b.out(b.scatter(Fn::mul, b.in({7, 6}, DType::i8), at, b.in({7, 9}, DType::i8), 1));
+    b.out(b.scatter(Fn::max, b.in({7, 6}, DType::u8), at, b.in({7, 9}, DType::u8), 1));
+    b.out(b.scatter(Fn::xor_, b.in({7, 6}, DType::b1), at, b.in({7, 9}, DType::b1), 1));
+    b.out(b.scatter(Fn::min, b.in({7, 6}, DType::i64), at, b.in({7, 9}, DType::i64), 1));
+  });
+  list.add("scatter_in_place", [](Body& b) {
+    const V p = b.param({10, 3}), at = b.in({5}, DType::i32);
+    b.assign(p, b.scatter(Fn::add, b.read(p), at, b.in({5, 3}), 0));
+  });
+  list.add("scatter_fused", [](Body& b) {
+    const V x = b.map(Fn::exp, {b.in({4, 10})}), at = b.in({7}, DType::i64);
+    const V s = b.scatter(Fn::max, x, at, b.transpose(b.in({7, 4}), {1, 0}), 1);
+    b.out(b.map(Fn::mul, {s, b.in({4, 10})})).out(x).out(b.transpose(s, {1, 0}));
+  });
+  list.add("scatter_packed", [](Body& b) {
+    const V x = b.in({1000, 300}), at = b.in({3}, DType::i32);
+    const V s = b.scatter(Fn::add, b.map(Fn::neg, {x}), at, b.in({3, 300}), 0);
+    b.out(b.map(Fn::add, {s, b.in({1000, 300})}));
+  });
+  list.add("scatter_one_and_none", [](Body& b) {
+    const V x = b.in({5, 4}, DType::f16), one = b.in({}, DType::i32);
+    const V s = b.scatter({}, x, one, b.in({4}, DType::f16), 0);
+    b.out(b.scatter(Fn::add, s, b.in({0}, DType::i64), b.in({0, 4}, DType::f16), 0));
+  });
+  list.add("scatter_of_constants", [](Body& b) {
+    const V at = b.map(Fn::mod, {b.in({12}, DType::i32), b.splat(5, {12}, DType::i32)});
+    b.out(b.scatter(Fn::add, b.splat(0, {5}), at, b.splat(1, {12}), 0));
+    b.out(b.scatter({}, b.splat(-1, {5}, DType::i32), at, b.iota(0, {12}, DType::i32), 0));
+  });
+  list.add("scatter_twice", [](Body& b) {
+    const V at = b.in({4}, DType::i32);
+    const V s = b.scatter(Fn::add, b.in({6, 2}), at, b.in({4, 2}), 0);
+    b.out(b.scatter(Fn::mul, s, b.in({3}, DType::i64), b.in({6, 3}), 1));
+  });
+  list.add("row_of_scatter", [](Body& b) {
+    const V s = b.scatter(Fn::add, b.in({3, 70}), b.in({9}, DType::i32), b.in({3, 9}), 1);
+    const V m = b.reduce(Fn::max, s, {1});
+    b.out(b.map(Fn::sub, {s, b.broadcast(m, {3, 70}, {0})}));
+  });
+}
+
+/// Counted from the row-major index, as random_uniform does.
+V drawn(Body& b, std::initializer_list<Dim> shape, double times, double plus) {
+  const Dim n(Shape(shape).numel());
+  V index = b.reshape(b.iota(0, {n}, DType::i64), shape);
+  index = b.map(Fn::add, {b.map(Fn::mul, {index, b.splat(times, shape, DType::i64)}),
+                          b.splat(plus, shape, DType::i64)});
+  const V launch = b.broadcast(b.in({}, DType::i64), shape, {});
+  return b.map(Fn::random, {b.splat(77, shape, DType::i64), launch, index});
+}
+
+void randoms(List& list) {
+  list.add("random_uniform", [](Body& b) { b.out(drawn(b, {7, 9, 5}, 1, 0)); });
+  list.add("random_packed", [](Body& b) { b.out(drawn(b, {700, 400}, 1, 0)); });
+  list.add("random_normal", [](Body& b) {
+    const V u = b.map(Fn::sub, {b.splat(1, {40, 50}), drawn(b, {40, 50}, 2, 0)});
+    const V r = b.map(Fn::sqrt, {b.map(Fn::mul, {b.map(Fn::log, {u}), b.splat(-2, {40, 50})})});
+    const V angle = b.map(Fn::mul, {drawn(b, {40, 50}, 2, 1), b.splat(6.283185307, {40, 50})});
+    b.out(b.map(Fn::mul, {r, b.map(Fn::cos, {angle})}));
+  });
+  list.add("random_rows", [](Body& b) {
+    const V x = b.in({12, 300});
+    const V keep = b.map(Fn::ge, {drawn(b, {12, 300}, 1, 0), b.splat(0.25, {12, 300})});
+    const V kept = b.map(Fn::select, {keep, x, b.splat(0, {12, 300})});
+    b.out(kept).out(b.reduce(Fn::add, kept, {1}));
+  });
+  list.add("random_of_anything", [](Body& b) {
+    b.out(b.map(Fn::random,
+                {b.in({33}, DType::i64), b.in({33}, DType::i64), b.in({33}, DType::i64)}));
+  });
+}
+
 }  // namespace
 
 std::vector<KernelCase> row_cases() {
@@ -263,12 +348,33 @@ std::vector<KernelCase> row_cases() {
   pointwise(list);
   dtypes(list);
   reductions(list);
+  scatters(list);
+  randoms(list);
   return std::move(list.cases);
 }
 
 TEST_CASE("row kernels compile without local memory") { check_compiles(row_cases()); }
 
 TEST_CASE("row kernels compute what the interpreter computes") { check_numbers(row_cases()); }
+
+TEST_CASE("random in CUDA text gives the published vectors of Philox4x32-10") {
+  List list;
+  list.add("known_answers", [](Body& b) {
+    b.out(b.map(Fn::random, {b.in({3}, DType::i64), b.in({3}, DType::i64), b.in({3}, DType::i64)}));
+  });
+  const std::vector<std::vector<int64_t>> in{{0, -1, 0x299f31d0a4093822},
+                                             {0, -1, 0x0370734413198a2e},
+                                             {0, -1, static_cast<int64_t>(0x85a308d3243f6a88)}};
+  std::vector<HostTensor> args;
+  for (const std::vector<int64_t>& values : in) {
+    HostTensor& t = args.emplace_back(TensorType{DType::i64, {Dim(3)}});
+    for (size_t i = 0; i < 3; ++i) t.set_int(static_cast<int64_t>(i), values[i]);
+  }
+  args.emplace_back(TensorType{DType::f32, {Dim(3)}});
+  OnCpu(list.cases).run(list.cases[0], args);
+  const uint32_t words[] = {0x6627e8d5, 0x408f276d, 0xd16cfe09};
+  for (int64_t i = 0; i < 3; ++i) CHECK(args[3].at(i) * 0x1p24 == words[i] >> 8);
+}
 
 TEST_CASE("row kernels refuse what they cannot compute, with the reason") {
   const auto refusal = [](const Body& b) { return kernels::family("row").refuses(b.graph); };

@@ -73,6 +73,7 @@ TEST_CASE("the op list covers every op kind, function and dtype") {
   for (const ScalarInfo& f : scalar_functions()) {
     for (DType t : kDTypes) {
       if (!(f.classes & class_of(t))) continue;
+      if (f.rule == TypeRule::random && t != DType::i64) continue;
       CAPTURE(f.name);
       CAPTURE(braid::name_of(t));
       CHECK(maps.count({f.fn, t}) == 1);
@@ -106,11 +107,12 @@ TEST_CASE("the op list covers every op kind, function and dtype") {
 }
 
 TEST_CASE("every case of the op list is well formed and runs in both roundings") {
-  for (uint64_t seed : {1, 2}) {
+  for (uint64_t seed : {1, 2, 3}) {
+    CAPTURE(seed);
     std::set<std::string> names;
     const std::vector<OpCase> cases = op_cases(seed);
     CHECK(cases.size() >= 500);
-    CHECK(cases.size() <= 1500);
+    CHECK(cases.size() <= 1700);
     for (const OpCase& c : cases) {
       CAPTURE(c.name);
       CHECK(names.insert(c.name).second);

@@ -54,6 +54,12 @@ void collect(const ir::Graph& g, Names& into) {
       case ir::OpKind::gather:
         into.insert(fmt::format("gather {} by {}", result, dtype(1)));
         break;
+      case ir::OpKind::scatter: {
+        const std::optional<Fn> fn = std::get<ir::ScatterAttr>(op.attrs).fn;
+        into.insert(fmt::format("scatter_{} {}", fn ? info(*fn).name : "set", result));
+        into.insert(fmt::format("scatter {} by {}", result, dtype(1)));
+        break;
+      }
       case ir::OpKind::update:
         for (size_t i = 2; i < op.operands.size(); ++i) {
           into.insert(fmt::format("update {} by {}", result, dtype(i)));
@@ -97,6 +103,7 @@ Names everything() {
       }
       if (allowed(ir::OpKind::reduce, ir::ReduceAttr{f.fn, 1}, {t}, row)) {
         all.insert(fmt::format("reduce_{} {}", f.name, name_of(t)));
+        all.insert(fmt::format("scatter_{} {}", f.name, name_of(t)));
       }
     }
   }
@@ -111,12 +118,14 @@ Names everything() {
   }
   for (DType t : kDTypes) {
     const std::string_view name = name_of(t);
+    all.insert(fmt::format("scatter_set {}", name));
     for (const char* kind : {"input", "param", "read", "assign", "reshape", "transpose",
                              "broadcast", "slice", "concat"}) {
       all.insert(fmt::format("{} {}", kind, name));
     }
     for (DType index : {i32, i64}) {
       all.insert(fmt::format("gather {} by {}", name, name_of(index)));
+      all.insert(fmt::format("scatter {} by {}", name, name_of(index)));
       all.insert(fmt::format("update {} by {}", name, name_of(index)));
     }
     if (allowed(ir::OpKind::iota, ir::AxisAttr{0}, {}, row, TensorType{t, row})) {
@@ -159,12 +168,14 @@ TEST_CASE("the op list has every op, function and dtype that the type rules allo
   CHECK(all.size() > 450);
   for (const char* word :
        {"gelu bf16", "mod i64", "reduce_xor b1", "cast u8 f16", "dot bf16 to f32", "select b1",
-        "lt f16", "iota i64", "update b1 by i64", "clamp f64", "pow i8", "reduce_and u8"}) {
+        "lt f16", "iota i64", "update b1 by i64", "random i64", "scatter_max bf16",
+        "scatter_set b1", "scatter i32 by i64", "clamp f64", "pow i8", "reduce_and u8"}) {
     CAPTURE(word);
     CHECK(all.contains(word));
   }
-  for (const char* word : {"exp i32", "add b1", "and f32", "reduce_add b1", "dot b1 to b1",
-                           "dot f32 to f16", "reduce_sub f32", "iota b1", "lt b1"}) {
+  for (const char* word :
+       {"exp i32", "add b1", "and f32", "reduce_add b1", "dot b1 to b1", "dot f32 to f16",
+        "reduce_sub f32", "iota b1", "lt b1", "random i32", "scatter_or f32"}) {
     CAPTURE(word);
     CHECK(!all.contains(word));
   }
@@ -174,9 +185,9 @@ TEST_CASE("a case that is taken out of the op list is missed") {
   const Names all = everything();
   for (const auto& [part, word] :
        std::vector<std::pair<std::string, std::string>>{{"tanh_bf16", "tanh bf16"},
-                                                        {"concat_b1", "concat b1"},
+                                                        {"mod_i64", "mod i64"},
                                                         {"cast_b1_f64", "cast b1 f64"},
-                                                        {"iota_i64", "iota i64"}}) {
+                                                        {"erf_f64", "erf f64"}}) {
     Names covered;
     for (const OpCase& c : op_cases(1)) {
       // gelu_tanh_bf16 is another function.

@@ -150,6 +150,34 @@ TEST_CASE("fuse: another index starts another kernel") {
   CHECK(count_kernels(r.g) == 2);
 }
 
+TEST_CASE("fuse: a scatter joins what is pointwise before and after, no reduction") {
+  const auto rows = [](Maker& m) { return m.iota({3}, 0); };
+  Maker m;  // the base is read at the own index
+  const ValueId x = m.map(Fn::exp, {m.input("x", {4, 6})});
+  const ValueId s = m.scatter(Fn::add, x, rows(m), m.input("u", {3, 6}), 0);
+  m.output("y", m.map(Fn::neg, {s}));
+  CHECK(count_kernels(m.g) == 1);
+
+  Maker u;  // the rows are read at others
+  const ValueId made = u.map(Fn::exp, {u.input("u", {3, 6})});
+  u.output("y", u.scatter(Fn::add, u.input("x", {4, 6}), rows(u), made, 0));
+  CHECK(count_kernels(u.g) == 2);
+
+  Maker r;
+  const ValueId wide = r.scatter({}, r.input("x", {4, 6}), rows(r), r.input("u", {3, 6}), 0);
+  r.output("rows", r.reduce(Fn::add, wide, 2));
+  r.output("y", r.map(Fn::neg, {wide}));
+  CHECK(count_kernels(r.g) == 2);
+
+  Maker b;  // a reduction before, whose row is spread over the scatter's domain
+  const ValueId z = b.input("z", {4, 6});
+  const ValueId spread = b.along_last(b.reduce(Fn::max, z, 2), {4, 6});
+  const ValueId base = b.add(z, spread);
+  b.output("base", base);
+  b.output("y", b.scatter(Fn::add, base, rows(b), b.input("u", {3, 6}), 0));
+  CHECK(count_kernels(b.g) == 2);
+}
+
 TEST_CASE("fuse: reductions over several axes and through reshapes of the domain") {
   Maker m;
   const ValueId x = m.map(Fn::exp, {m.input("x", {2, 3, 4, 5})});

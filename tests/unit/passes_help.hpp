@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -101,6 +102,9 @@ struct Maker {
   }
   ValueId gather(ValueId v, ValueId at, int axis) {
     return g.add({OpKind::gather, ir::AxisAttr{axis}, {v, at}});
+  }
+  ValueId scatter(std::optional<Fn> fn, ValueId v, ValueId at, ValueId u, int axis) {
+    return g.add({OpKind::scatter, ir::ScatterAttr{axis, fn}, {v, at, u}});
   }
   /// A reduction's result spread along the last axis again, by way of extent 1.
   ValueId along_last(ValueId v, const Extents& s) {
@@ -381,7 +385,10 @@ inline ir::Graph random_graph(std::mt19937& random, int size) {
       }
       case 11: {
         if (s.empty()) break;
-        made = m.gather(a, m.iota({s[0]}, 0), 0);
+        const ValueId at = m.iota({s[0]}, 0);
+        const ValueId rows = broadcast_to(any(), s);
+        made = rows.valid() && below(random, 2) ? m.scatter(Fn::max, a, at, rows, 0)
+                                                : m.gather(a, at, 0);
         break;
       }
       case 12: {

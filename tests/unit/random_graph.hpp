@@ -240,7 +240,7 @@ class RandomGraph {
       case 10:
         return concat();
       case 11:
-        return gather();
+        return chance(2) ? gather() : scatter();
       case 12:
         return chance(2) ? value_of({dtype(), shape()}) : cast(any(), dtype());
       case 13:
@@ -493,6 +493,39 @@ class RandomGraph {
     for (int i = axis + 1; i < s.rank(); ++i) r.push_back(s[i]);
     if (r.numel() > o_.max_numel || (s[axis] == Dim(0) && r.numel() != 0)) return std::nullopt;
     return make({ir::OpKind::gather, ir::AxisAttr{axis}, {x.v, at.v}}, x.exact, x.bound);
+  }
+
+  std::optional<Node> scatter() {
+    const Node x = any();
+    const TensorType t = type(x);
+    const Shape s = t.shape;
+    if (s.rank() == 0) return std::nullopt;
+    const auto axis = static_cast<int>(below(static_cast<size_t>(s.rank())));
+    const auto found = any_of([&](const Node& n) {
+      return is_index(n) && shape_of(n).rank() + s.rank() - 1 <= o_.max_rank;
+    });
+    const Node at = found && !chance(3) ? *found
+                                        : constant({one_of({DType::i32, DType::i64}),
+                                                    chance(2) ? Shape{} : Shape{Dim(extents_[0])}});
+    Shape rows;
+    for (int i = 0; i < axis; ++i) rows.push_back(s[i]);
+    for (Dim d : shape_of(at)) rows.push_back(d);
+    for (int i = axis + 1; i < s.rank(); ++i) rows.push_back(s[i]);
+    if (rows.numel() > o_.max_numel) return std::nullopt;
+    const Node u = value_of({t.dtype, rows});
+    std::optional<Fn> fn;
+    if (t.dtype == DType::b1) {
+      if (chance(2)) fn = one_of({Fn::and_, Fn::or_, Fn::xor_});
+    } else if (is_float(t.dtype)) {
+      if (chance(2)) fn = one_of({Fn::add, Fn::min, Fn::max});
+    } else if (!chance(4)) {
+      fn = one_of({Fn::add, Fn::mul, Fn::min, Fn::max, Fn::and_, Fn::or_, Fn::xor_});
+    }
+    const bool adds = fn == Fn::add;
+    const double most = adds ? x.bound + u.bound * static_cast<double>(shape_of(at).numel())
+                             : std::max(x.bound, u.bound);
+    return tame(make({ir::OpKind::scatter, ir::ScatterAttr{axis, fn}, {x.v, at.v, u.v}},
+                     x.exact && u.exact && !adds, most));
   }
 
   bool is_index(const Node& n) const {
