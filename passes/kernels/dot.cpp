@@ -32,7 +32,7 @@ class DotWriter {
     k_ = lhs[attr.ta ? rank - 2 : rank - 1];
     for (size_t i = 0; i + 2 < rank; ++i) batch_ *= extents[i];
     if (std::max({batch_, m_, n_, k_}) > std::numeric_limits<int32_t>::max() / 2) {
-      throw Refusal{"its matrix product has an axis of more than 2^30 elements"};
+      throw TooLarge("its matrix product has an axis of more than 2^30 elements");
     }
     sum_ = sum_type(result.dtype);
     tile_ =
