@@ -264,20 +264,30 @@ const ir::Graph& Graph::ir() const {
 }
 
 Tensor Graph::input(std::string_view name, TypeArg type, Where w) {
-  const std::string full = impl_->scoped(name);
+  return wrap(impl_->input(name, "input", type, {}, w));
+}
+
+Tensor Graph::scalar(std::string_view name, DType dtype, double value, Where w) {
+  return wrap(impl_->input(name, "scalar", {dtype, {}}, ir::ScalarAttr{value}, w));
+}
+
+ir::ValueId Graph::Impl::input(std::string_view name, std::string_view what, const TypeArg& type,
+                               ir::Attrs attrs, const Where& w) {
+  const std::string full = scoped(name);
+  const std::string_view an = what == "input" ? "an" : "a";
   if (name.empty()) {
-    impl_->fail("E0201", "an input needs a name", w);
-    return wrap({});
+    fail("E0201", fmt::format("{} {} needs a name", an, what), w);
+    return {};
   }
-  if (impl_->input_names.contains(full)) {
-    impl_->fail("E0201", fmt::format("there is an input '{}' already", full), w);
-    return wrap({});
+  if (input_names.contains(full)) {
+    fail("E0201", fmt::format("there is an input or scalar '{}' already", full), w);
+    return {};
   }
-  const std::optional<TensorType> t = impl_->type_of(type, w);
-  if (!t) return wrap({});
-  const ir::ValueId v = impl_->emit(ir::OpKind::input, {}, {}, t, w, name);
-  if (v.valid()) impl_->input_names.insert(full);
-  return wrap(v);
+  const std::optional<TensorType> t = type_of(type, w);
+  if (!t) return {};
+  const ir::ValueId v = emit(ir::OpKind::input, std::move(attrs), {}, t, w, name);
+  if (v.valid()) input_names.insert(full);
+  return v;
 }
 
 Tensor Graph::param(std::string_view name, TypeArg type, ParamOpts o, Where w) {

@@ -164,16 +164,55 @@ Tensor concat(std::vector<In> xs, int axis = 0);
 /// x.shape[:axis] + indices.shape + x.shape[axis+1:]; indices i32 or i64, clamped to the range.
 Tensor gather(In x, In indices, int axis = 0);
 
-/// softmax, layer_norm and attention are built from the ops above; see composites.cpp.
+/// The ops from here to linear are built from the ops above; see composites*.cpp. Those on floats
+/// compute f16 and bf16 in f32.
+
+struct ArgOpts {
+  std::vector<int> axes{-1};  // one, negative from the end; empty: all, as one row-major axis
+  bool keep = false;          // keep reduced axes with extent 1
+  DType dtype = i32;          // of the indices: i32 or i64
+};
+/// The index of the largest (smallest) element; the first of equal ones, and the first NaN if there
+/// is one. b1 orders false before true. An empty axis is an error where its extent is constant;
+/// where a symbol turns out as 0, the index means nothing.
+Tensor argmax(In x, ArgOpts o = {});
+Tensor argmin(In x, ArgOpts o = {});
+
+/// Along axis i, low[i] elements of the value before x and high[i] after it.
+Tensor pad(In x, std::vector<int64_t> low, std::vector<int64_t> high, double value = 0);
+/// Tensors of one shape side by side along a new axis of the result.
+Tensor stack(std::vector<In> xs, int axis = 0);
+/// x cut into equal parts; the axis has a constant extent.
+std::vector<Tensor> split(In x, int parts, int axis = 0);
+/// Without these axes, whose extents are 1.
+Tensor squeeze(In x, std::vector<int> axes);
+/// With a new axis of extent 1, which is `axis` of the result.
+Tensor unsqueeze(In x, int axis);
+
 Tensor softmax(In x, int axis = -1);
-/// Over the last axis; gamma and beta have its extent. f16 and bf16 compute in f32.
+/// log(softmax(x)), safe where the softmax is 0 in floats.
+Tensor log_softmax(In x, int axis = -1);
+/// Over the last axis; gamma and beta have its extent.
 Tensor layer_norm(In x, In gamma, In beta, double eps = 1e-5);
+/// x / sqrt(mean(x * x) + eps) * gamma over the last axis; gamma has its extent.
+Tensor rms_norm(In x, In gamma, double eps = 1e-5);
+/// x / max(sqrt(sum(x * x)), eps) along the axis.
+Tensor l2_normalize(In x, int axis = -1, double eps = 1e-12);
+/// -log(softmax(logits)) at the label: logits [.., C] and labels [..] (i32 or i64) give [..], f32
+/// or, for f64, f64. A label outside 0 .. C-1 gives NaN.
+Tensor cross_entropy(In logits, In labels);
+
 struct AttentionOpts {
   int heads = 1;
-  bool causal = false;
+  bool causal = false;            // query i sees keys up to i + S - T
   std::optional<double> scale{};  // default 1/sqrt(head size)
+  /// Of k and v; divides heads (grouped-query attention: query head h uses h / (heads / kv_heads)).
+  std::optional<int> kv_heads{};  // default: heads
+  /// Broadcasts to [.., heads, T, S]: b1 (true: may attend), or floats that are added to scores.
+  Tensor mask{};
 };
-/// q [.., T, D], k and v [.., S, D], whose leading axes may be 1; heads split D. Result as q.
+/// q [.., T, heads * d], k and v [.., S, kv_heads * d], whose leading axes may be 1. Result as q.
+/// With a mask, a query that sees no key gives zeros.
 Tensor attention(In q, In k, In v, AttentionOpts o = {});
 /// x @ w (+ b) with params "NAME/w" [in, out] and "NAME/b" [out].
 Tensor linear(Graph& g, std::string_view name, In x, int64_t out, bool bias = true);
@@ -206,6 +245,9 @@ class Graph {
 
   /// Bound per launch.
   Tensor input(std::string_view name, TypeArg type, Where w = Loc::current());
+  /// A runtime scalar of rank 0: `value` until Executable::set gives another, which holds for every
+  /// later launch; nothing is compiled again. An integer dtype takes whole numbers in its range.
+  Tensor scalar(std::string_view name, DType dtype, double value = 0, Where w = Loc::current());
   /// Loaded once into the Store under its scoped name; may be assigned.
   Tensor param(std::string_view name, TypeArg type, ParamOpts o = {}, Where w = Loc::current());
   Tensor constant(const HostTensor& value, Where w = Loc::current());

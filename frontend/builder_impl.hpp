@@ -40,6 +40,9 @@ struct Graph::Impl {
   /// Adds an op named SCOPE/name. Invalid if it was refused or an operand is poison.
   ir::ValueId emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
                    std::optional<TensorType> type, const Where& where, std::string_view name);
+  /// An input or, with ScalarAttr, a runtime scalar; `what` in errors.
+  ir::ValueId input(std::string_view name, std::string_view what, const TypeArg& type,
+                    ir::Attrs attrs, const Where& where);
   ir::ValueId view(ir::ViewAttr attr, ir::ValueId x, std::optional<TensorType> type,
                    const Where& where);
   ir::ValueId reshape(ir::ValueId x, Shape shape, const Where& where);

@@ -202,70 +202,94 @@ std::string header_text(const HostTensor& t) {
   return text + '\n';
 }
 
+/// An open file whose header was read and checked against the file's size.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {
+    if (std::filesystem::is_directory(path)) {
+      errno = EISDIR;
+      fail_io(path, "read");
+    }
+    in_.open(path, std::ios::binary | std::ios::ate);
+    if (!in_) fail_io(path, "read");
+    left_ = static_cast<uint64_t>(std::max<std::streamoff>(in_.tellg(), 0));
+    in_.seekg(0);
+    read_header();
+  }
+
+  const TensorType& type() const { return type_; }
+
+  HostTensor elements() {
+    HostTensor t(type_);
+    read(t.bytes.data(), t.bytes.size(), "elements");
+    if (type_.dtype == DType::b1 && std::any_of(t.bytes.begin(), t.bytes.end(), [](std::byte b) {
+          return std::to_integer<int>(b) > 1;
+        })) {
+      fail(path_, "a boolean is neither 0 nor 1");
+    }
+    return t;
+  }
+
+ private:
+  void read(void* to, uint64_t bytes, std::string_view what) {
+    if (bytes > left_) fail(path_, fmt::format("the file ends inside its {}", what));
+    in_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes));
+    if (!in_) fail_io(path_, "read");
+    left_ -= bytes;
+  }
+
+  void read_header() {
+    unsigned char start[8];
+    if (left_ < sizeof start) fail(path_, "this is no .npy file");
+    read(start, sizeof start, "header");
+    if (std::memcmp(start, kMagic.data(), kMagic.size()) != 0) fail(path_, "this is no .npy file");
+    if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
+      fail(path_,
+           fmt::format("version {}.{} of the .npy format is not supported: 1.0, 2.0 and 3.0 are",
+                       start[6], start[7]));
+    }
+    unsigned char length[4];
+    const size_t length_bytes = start[6] == 1 ? 2 : 4;
+    read(length, length_bytes, "header");
+    const uint32_t header_bytes = little_endian(length, length_bytes);
+    if (header_bytes > left_) fail(path_, "the file ends inside its header");
+    std::string text(header_bytes, '\0');
+    read(text.data(), header_bytes, "header");
+
+    const Header header(text, path_);
+    const DType dtype = dtype_of(header.dtype_name(), path_);
+    if (header.fortran() && header.extents().size() > 1) {
+      fail(path_, "the array is in Fortran order; save numpy.ascontiguousarray of it");
+    }
+    uint64_t bytes = static_cast<uint64_t>(size_of(dtype));
+    bool empty = false;
+    for (int64_t n : header.extents()) {
+      empty = empty || n == 0;
+      if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(std::max<int64_t>(n, 1)), &bytes) ||
+          bytes > kMaxBytes) {
+        fail(path_, "the shape in the .npy header is too large");
+      }
+    }
+    if (empty) bytes = 0;
+    if (bytes != left_) {
+      fail(path_, fmt::format("the shape in the .npy header needs {} bytes of elements, but the "
+                              "file has {}",
+                              bytes, left_));
+    }
+    type_ = {dtype, Shape::of(header.extents())};
+  }
+
+  const std::string path_;
+  std::ifstream in_;
+  uint64_t left_ = 0;
+  TensorType type_;
+};
+
 }  // namespace
 
-HostTensor read_npy(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
-    errno = EISDIR;
-    fail_io(path, "read");
-  }
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) fail_io(path, "read");
-  const auto size = static_cast<uint64_t>(std::max<std::streamoff>(in.tellg(), 0));
-  in.seekg(0);
-  uint64_t left = size;
-  const auto read = [&](void* to, uint64_t bytes, std::string_view what) {
-    if (bytes > left) fail(path, fmt::format("the file ends inside its {}", what));
-    in.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes));
-    if (!in) fail_io(path, "read");
-    left -= bytes;
-  };
+HostTensor read_npy(const std::string& path) { return Reader(path).elements(); }
 
-  unsigned char start[8];
-  if (left < sizeof start) fail(path, "this is no .npy file");
-  read(start, sizeof start, "header");
-  if (std::memcmp(start, kMagic.data(), kMagic.size()) != 0) fail(path, "this is no .npy file");
-  if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
-    fail(path,
-         fmt::format("version {}.{} of the .npy format is not supported: 1.0, 2.0 and 3.0 are",
-                     start[6], start[7]));
-  }
-  unsigned char length[4];
-  const size_t length_bytes = start[6] == 1 ? 2 : 4;
-  read(length, length_bytes, "header");
-  const uint32_t header_bytes = little_endian(length, length_bytes);
-  if (header_bytes > left) fail(path, "the file ends inside its header");
-  std::string text(header_bytes, '\0');
-  read(text.data(), header_bytes, "header");
-
-  const Header header(text, path);
-  const DType dtype = dtype_of(header.dtype_name(), path);
-  if (header.fortran() && header.extents().size() > 1) {
-    fail(path, "the array is in Fortran order; save numpy.ascontiguousarray of it");
-  }
-  uint64_t bytes = static_cast<uint64_t>(size_of(dtype));
-  bool empty = false;
-  for (int64_t n : header.extents()) {
-    empty = empty || n == 0;
-    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(std::max<int64_t>(n, 1)), &bytes) ||
-        bytes > kMaxBytes) {
-      fail(path, "the shape in the .npy header is too large");
-    }
-  }
-  if (empty) bytes = 0;
-  if (bytes != left) {
-    fail(path, fmt::format("the shape in the .npy header needs {} bytes of elements, but the file "
-                           "has {}",
-                           bytes, left));
-  }
-  HostTensor t(TensorType{dtype, Shape::of(header.extents())});
-  read(t.bytes.data(), bytes, "elements");
-  if (dtype == DType::b1 && std::any_of(t.bytes.begin(), t.bytes.end(),
-                                        [](std::byte b) { return std::to_integer<int>(b) > 1; })) {
-    fail(path, "a boolean is neither 0 nor 1");
-  }
-  return t;
-}
+TensorType npy_type(const std::string& path) { return Reader(path).type(); }
 
 void write_npy(const std::string& path, const HostTensor& t) {
   const std::string header = header_text(t);

@@ -9,16 +9,17 @@
 
 namespace braid {
 
-TomlModel read_toml(std::string_view text, std::string_view file) {
+TomlModel read_toml(std::string_view text, std::string_view file, const TomlDTypes& dtypes) {
   const toml_reader::Item root = toml_reader::parse_document(text, file);
   toml_reader::Report report;
-  toml_reader::Dims dims(toml_reader::check_root(root, report), report);
-  const toml_reader::Model model = toml_reader::read_model(root, report, dims);
+  const toml_reader::Sections sections = toml_reader::check_root(root, report);
+  toml_reader::Types types{{sections.dims, report}, {sections.dtypes, dtypes, report}};
+  const toml_reader::Model model = toml_reader::read_model(root, report, types);
 
-  TomlModel result{std::make_unique<Graph>(model.name), model.compile};
+  TomlModel result{std::make_unique<Graph>(model.name), model.compile, model.weights};
   Graph& graph = *result.graph;
   graph.collect_errors(true);
-  dims.declare(graph);
+  types.dims.declare(graph);
   toml_reader::expand(model, graph);
 
   std::vector<Diagnostic> all = std::move(report.list);
@@ -33,6 +34,8 @@ TomlModel read_toml(std::string_view text, std::string_view file) {
   return result;
 }
 
-TomlModel load_toml(const std::string& path) { return read_toml(read_file(path), path); }
+TomlModel load_toml(const std::string& path, const TomlDTypes& dtypes) {
+  return read_toml(read_file(path), path, dtypes);
+}
 
 }  // namespace braid

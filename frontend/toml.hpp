@@ -1,11 +1,15 @@
 // The TOML reader: a model description becomes calls of the builder.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "frontend/builder.hpp"
+#include "frontend/weights.hpp"
 
 namespace braid {
 
@@ -18,12 +22,16 @@ struct TomlCompile {
 struct TomlModel {
   std::unique_ptr<Graph> graph;
   TomlCompile compile;
+  std::optional<WeightsFrom> weights;  // [weights]; the path as this process would open it
 };
 
+/// Dtypes for names of [dtypes], in place of the file's: {"T", bf16}.
+using TomlDTypes = std::vector<std::pair<std::string, DType>>;
+
 /// Reads a model. Throws Error with every mistake of the file: places with carets, both operands'
-/// types, "did you mean". `file` is used for places only.
-TomlModel read_toml(std::string_view text, std::string_view file);
+/// types, "did you mean". `file` is used for places, and the path of [weights] counts from it.
+TomlModel read_toml(std::string_view text, std::string_view file, const TomlDTypes& dtypes = {});
 /// The same from disk; an unreadable file is an Error.
-TomlModel load_toml(const std::string& path);
+TomlModel load_toml(const std::string& path, const TomlDTypes& dtypes = {});
 
 }  // namespace braid

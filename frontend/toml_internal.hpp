@@ -1,6 +1,7 @@
 // How read_toml works, for its own files only. The text becomes a tree of items with places
 // (toml_document.cpp), the tree a checked Model (toml_schema.cpp, toml_nodes.cpp; dims in
-// toml_dims.cpp, ops in toml_ops.cpp), the Model calls of the builder (toml_expand.cpp).
+// toml_dims.cpp, dtypes in toml_dtypes.cpp, ops in toml_ops.cpp), the Model calls of the builder
+// (toml_expand.cpp).
 #pragma once
 
 #include <cstdint>
@@ -100,6 +101,26 @@ class Dims {
   std::vector<size_t> path_;  // dims being resolved, for cycles
 };
 
+/// [dtypes] and the dtypes themselves.
+class DTypes {
+ public:
+  /// Reads the section; `table` may be null. `given` replaces values of the file; a name that the
+  /// file lacks throws Error E0605.
+  DTypes(const Item* table, const TomlDTypes& given, Report& report);
+  /// A dtype by its own or a given name, or E0205.
+  std::optional<DType> read(const Item& item, std::string_view what);
+
+ private:
+  Report& report_;
+  std::map<std::string, std::optional<DType>, std::less<>> named_;  // nothing after a mistake
+};
+
+/// What types are written with.
+struct Types {
+  Dims dims;
+  DTypes dtypes;
+};
+
 /// What an op's attribute may hold.
 enum class AttrKind : uint8_t { integer, number, boolean, dtype, integers, shape, free_shape };
 using AttrValue = std::variant<int64_t, double, bool, DType, std::vector<int>, std::vector<DimArg>>;
@@ -137,10 +158,8 @@ const std::vector<OpSpec>& ops();
 const OpSpec* find_op(std::string_view name);
 /// "did you mean", which also knows what other libraries call the op.
 std::string suggest_op(std::string_view name);
-/// A dtype's name, or E0205.
-std::optional<DType> read_dtype(const Item& item, std::string_view what, Report& report);
 /// Reads the attributes that `spec` allows from a node; false after a mistake.
-bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report, Attrs& attrs);
+bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& report, Attrs& attrs);
 
 /// An operand: a name, or a number where there is no name.
 struct Operand {
@@ -196,12 +215,23 @@ struct Model {
   NodeList graph;
   std::vector<std::pair<Text, Text>> outputs;  // name, value
   TomlCompile compile;
+  std::optional<WeightsFrom> weights;
 };
 
-/// Checks the names of the sections; the table of [dims], if there is one.
-const Item* check_root(const Item& root, Report& report);
+/// The tables that types are written with; null where the file has none.
+struct Sections {
+  const Item* dims = nullptr;
+  const Item* dtypes = nullptr;
+};
+/// Checks the names of the sections.
+Sections check_root(const Item& root, Report& report);
 /// Checks all that needs no types and builds the model.
-Model read_model(const Item& root, Report& report, Dims& dims);
+Model read_model(const Item& root, Report& report, Types& types);
+/// [compile] and [weights] (toml_settings.cpp).
+TomlCompile read_compile(const Item& root, Report& report);
+std::optional<WeightsFrom> read_weights(const Item& root, Report& report);
+/// A string of a table; nothing if there is none or after a mistake.
+std::optional<std::string> read_string(const Item& table, std::string_view key, Report& report);
 
 /// The names that a list's nodes may take, each with the place that defines it.
 using Names = std::map<std::string, Place, std::less<>>;
@@ -213,7 +243,7 @@ std::optional<std::vector<Text>> read_names(const Item& item, std::string_view w
                                             Report& report);
 /// Reads `nodes` and checks each alone. `params`: what the list may assign.
 NodeList read_nodes(const Item& nodes, const std::map<std::string, Block>& blocks,
-                    const std::vector<Declaration>& params, Dims& dims, Report& report);
+                    const std::vector<Declaration>& params, Types& types, Report& report);
 /// Checks names and scopes across the list and puts it in order. `names`: inputs and params on
 /// entry; the results of nodes are added.
 void connect(NodeList& list, Names& names, Report& report);

@@ -17,8 +17,8 @@ std::string count(int64_t n, std::string_view noun) {
 class NodeReader {
  public:
   NodeReader(const std::map<std::string, Block>& blocks, const std::vector<Declaration>& params,
-             Dims& dims, Report& report)
-      : blocks_(blocks), params_(params), dims_(dims), report_(report) {}
+             Types& types, Report& report)
+      : blocks_(blocks), params_(params), types_(types), report_(report) {}
 
   Node read(const Item& item) {
     Node node;
@@ -154,7 +154,7 @@ class NodeReader {
       report_.error("E0202", node.place, fmt::format("unknown op '{}'", node.target),
                     suggest_op(node.target));
     }
-    const bool attrs = node.op && read_attrs(*node.op, item, dims_, report_, node.attrs);
+    const bool attrs = node.op && read_attrs(*node.op, item, types_, report_, node.attrs);
     // With an unknown op or a misspelt key the rest would be guesses.
     if (!read_in(item, node, !node.op || node.op->numbers) || !attrs || !results) return false;
     if (!need(item, node, "out")) return false;
@@ -305,7 +305,7 @@ class NodeReader {
 
   const std::map<std::string, Block>& blocks_;
   const std::vector<Declaration>& params_;
-  Dims& dims_;
+  Types& types_;
   Report& report_;
 };
 
@@ -330,13 +330,13 @@ std::optional<std::vector<Text>> read_names(const Item& item, std::string_view w
 }
 
 NodeList read_nodes(const Item& nodes, const std::map<std::string, Block>& blocks,
-                    const std::vector<Declaration>& params, Dims& dims, Report& report) {
+                    const std::vector<Declaration>& params, Types& types, Report& report) {
   NodeList list;
   if (!report.expect(nodes, Item::Kind::array, "'nodes'")) {
     report.names_lost = true;
     return list;
   }
-  NodeReader reader(blocks, params, dims, report);
+  NodeReader reader(blocks, params, types, report);
   for (const Item& item : nodes.items) {
     Node node = reader.read(item);
     const bool state = node.kind == Node::Kind::assign || node.kind == Node::Kind::update;

@@ -19,6 +19,18 @@ ReduceOpts reduce_opts(const OpCall& c) {
   return o;
 }
 
+OpSpec arg_op(std::string name, Tensor (*build)(In, ArgOpts)) {
+  return {std::move(name),
+          1,
+          1,
+          false,
+          {{"axes", K::integers}, {"keep", K::boolean}, {"dtype", K::dtype}},
+          [build](const OpCall& c) {
+            const ReduceOpts o = reduce_opts(c);
+            return build(c.in[0], {o.axes, o.keep, c.get("dtype", i32)});
+          }};
+}
+
 OpSpec reduce_op(std::string name, Tensor (*build)(In, ReduceOpts)) {
   return {std::move(name),
           1,
@@ -58,7 +70,19 @@ Tensor build_attention(const OpCall& c) {
   o.heads = static_cast<int>(c.get("heads", int64_t{1}));
   o.causal = c.get("causal", false);
   if (c.attrs.count("scale") > 0) o.scale = c.get("scale", 1.0);
+  if (c.attrs.count("kv_heads") > 0) {
+    o.kv_heads = static_cast<int>(c.get("kv_heads", int64_t{1}));
+  }
+  if (c.in.size() > 3) o.mask = std::get<Tensor>(c.in[3].value);
   return attention(c.in[0], c.in[1], c.in[2], o);
+}
+
+Tensor build_pad(const OpCall& c) {
+  const auto list = [&](const char* name) {
+    const std::vector<int> given = c.get(name, std::vector<int>{});
+    return std::vector<int64_t>(given.begin(), given.end());
+  };
+  return pad(c.in[0], list("low"), list("high"), c.get("value", 0.0));
 }
 
 Tensor build_linear(const OpCall& c) {
@@ -144,12 +168,48 @@ std::vector<OpSpec> make_ops() {
   table.push_back({"layer_norm", 3, 3, false, {{"eps", K::number}}, [](const OpCall& c) {
                      return layer_norm(c.in[0], c.in[1], c.in[2], c.get("eps", 1e-5));
                    }});
+  table.push_back({"log_softmax", 1, 1, false, {{"axis", K::integer}}, [](const OpCall& c) {
+                     return log_softmax(c.in[0], axis_of(c, -1));
+                   }});
+  table.push_back({"rms_norm", 2, 2, false, {{"eps", K::number}}, [](const OpCall& c) {
+                     return rms_norm(c.in[0], c.in[1], c.get("eps", 1e-5));
+                   }});
+  table.push_back(
+      {"l2_normalize",
+       1,
+       1,
+       false,
+       {{"axis", K::integer}, {"eps", K::number}},
+       [](const OpCall& c) { return l2_normalize(c.in[0], axis_of(c, -1), c.get("eps", 1e-12)); }});
+  table.push_back({"cross_entropy", 2, 2, false, {}, [](const OpCall& c) {
+                     return cross_entropy(c.in[0], c.in[1]);
+                   }});
   table.push_back({"attention",
                    3,
-                   3,
+                   4,
                    false,
-                   {{"heads", K::integer, true}, {"causal", K::boolean}, {"scale", K::number}},
+                   {{"heads", K::integer, true},
+                    {"kv_heads", K::integer},
+                    {"causal", K::boolean},
+                    {"scale", K::number}},
                    build_attention});
+  table.push_back(arg_op("argmax", argmax));
+  table.push_back(arg_op("argmin", argmin));
+  table.push_back({"pad",
+                   1,
+                   1,
+                   false,
+                   {{"low", K::integers, true}, {"high", K::integers, true}, {"value", K::number}},
+                   build_pad});
+  table.push_back({"stack", 1, -1, false, {{"axis", K::integer}}, [](const OpCall& c) {
+                     return stack(c.in, axis_of(c, 0));
+                   }});
+  table.push_back({"squeeze", 1, 1, false, {{"axes", K::integers, true}}, [](const OpCall& c) {
+                     return squeeze(c.in[0], c.get("axes", std::vector<int>{}));
+                   }});
+  table.push_back({"unsqueeze", 1, 1, false, {{"axis", K::integer, true}}, [](const OpCall& c) {
+                     return unsqueeze(c.in[0], axis_of(c, 0));
+                   }});
   std::sort(table.begin(), table.end(),
             [](const OpSpec& a, const OpSpec& b) { return a.name < b.name; });
   return table;
@@ -157,29 +217,36 @@ std::vector<OpSpec> make_ops() {
 
 /// What other libraries call our ops.
 constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
-    {"all", "reduce_all"},   {"any", "reduce_any"},
-    {"arange", "iota"},      {"concatenate", "concat"},
-    {"dense", "linear"},     {"dot", "matmul"},
-    {"equal", "eq"},         {"greater", "gt"},
-    {"greater_equal", "ge"}, {"less", "lt"},
-    {"less_equal", "le"},    {"logical_and", "and"},
-    {"logical_not", "not"},  {"logical_or", "or"},
-    {"maximum", "max"},      {"mean", "reduce_mean"},
-    {"minimum", "min"},      {"multiply", "mul"},
-    {"not_equal", "ne"},     {"permute", "transpose"},
-    {"power", "pow"},        {"prod", "reduce_prod"},
-    {"remainder", "mod"},    {"subtract", "sub"},
-    {"sum", "reduce_sum"},   {"swish", "silu"},
-    {"view", "reshape"},     {"where", "select"},
+    {"all", "reduce_all"},
+    {"any", "reduce_any"},
+    {"arange", "iota"},
+    {"concatenate", "concat"},
+    {"dense", "linear"},
+    {"dot", "matmul"},
+    {"expand_dims", "unsqueeze"},
+    {"equal", "eq"},
+    {"greater", "gt"},
+    {"greater_equal", "ge"},
+    {"less", "lt"},
+    {"less_equal", "le"},
+    {"logical_and", "and"},
+    {"logical_not", "not"},
+    {"logical_or", "or"},
+    {"maximum", "max"},
+    {"mean", "reduce_mean"},
+    {"minimum", "min"},
+    {"multiply", "mul"},
+    {"not_equal", "ne"},
+    {"permute", "transpose"},
+    {"power", "pow"},
+    {"prod", "reduce_prod"},
+    {"remainder", "mod"},
+    {"subtract", "sub"},
+    {"sum", "reduce_sum"},
+    {"swish", "silu"},
+    {"view", "reshape"},
+    {"where", "select"},
 };
-
-std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < kNumDTypes; ++i) {
-    names.emplace_back(name_of(static_cast<DType>(i)));
-  }
-  return names;
-}
 
 /// An integer operand travels as a double.
 bool exact(const Item& item, Report& report) {
@@ -189,7 +256,7 @@ bool exact(const Item& item, Report& report) {
   return false;
 }
 
-std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& dims,
+std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Types& types,
                                    Report& report) {
   const Item& v = e.value;
   const std::string what = fmt::format("'{}'", spec.name);
@@ -202,7 +269,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& d
     case K::integer: {
       // Starts and stops of slices may be large, axes may not.
       if (!report.expect(v, Item::Kind::integer, what)) return {};
-      const bool narrow = spec.name == "axis" || spec.name == "heads";
+      const bool narrow = spec.name == "axis" || spec.name == "heads" || spec.name == "kv_heads";
       if (narrow && !fits(v)) return {};
       return AttrValue(v.integer);
     }
@@ -213,7 +280,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& d
       if (!report.expect(v, Item::Kind::boolean, what)) return {};
       return AttrValue(v.boolean);
     case K::dtype: {
-      const std::optional<DType> t = read_dtype(v, what, report);
+      const std::optional<DType> t = types.dtypes.read(v, what);
       return t ? std::optional<AttrValue>(*t) : std::nullopt;
     }
     case K::integers: {
@@ -227,7 +294,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Dims& d
     }
     case K::shape:
     case K::free_shape: {
-      std::optional<std::vector<DimArg>> s = dims.shape(v, what, spec.kind == K::free_shape);
+      std::optional<std::vector<DimArg>> s = types.dims.shape(v, what, spec.kind == K::free_shape);
       return s ? std::optional<AttrValue>(std::move(*s)) : std::nullopt;
     }
   }
@@ -257,26 +324,7 @@ std::string suggest_op(std::string_view name) {
   return suggest(name, names);
 }
 
-std::optional<DType> read_dtype(const Item& item, std::string_view what, Report& report) {
-  if (!report.expect(item, Item::Kind::string, what)) return {};
-  const std::optional<DType> t = dtype_from_name(item.text);
-  if (t) return t;
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"float", "f32"},     {"float32", "f32"}, {"fp32", "f32"},    {"float16", "f16"},
-      {"fp16", "f16"},      {"half", "f16"},    {"float64", "f64"}, {"double", "f64"},
-      {"bfloat16", "bf16"}, {"int", "i32"},     {"int32", "i32"},   {"int64", "i64"},
-      {"int8", "i8"},       {"uint8", "u8"},    {"bool", "b1"},
-  };
-  std::string suggestion = suggest(item.text, dtype_names());
-  for (const auto& [theirs, ours] : kOthers) {
-    if (theirs == item.text) suggestion = fmt::format("did you mean '{}'?", ours);
-  }
-  report.error("E0205", item.place, fmt::format("unknown dtype '{}'", item.text),
-               std::move(suggestion));
-  return {};
-}
-
-bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report, Attrs& attrs) {
+bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& report, Attrs& attrs) {
   bool good = true;
   for (const Entry& e : node.entries) {
     if (e.key == "op" || e.key == "in" || e.key == "out") continue;
@@ -288,7 +336,7 @@ bool read_attrs(const OpSpec& spec, const Item& node, Dims& dims, Report& report
       report.error("E0102", e.place, fmt::format("op '{}' has no attribute '{}'", spec.name, e.key),
                    suggest(e.key, known));
       good = false;
-    } else if (std::optional<AttrValue> v = read_attr(*it, e, dims, report)) {
+    } else if (std::optional<AttrValue> v = read_attr(*it, e, types, report)) {
       attrs.emplace(e.key, std::move(*v));
     } else {
       good = false;

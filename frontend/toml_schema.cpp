@@ -15,14 +15,8 @@ constexpr int64_t kMaxNodes = 1'000'000;
 /// Expansion walks blocks in blocks by recursion.
 constexpr size_t kMaxBlockDepth = 500;
 
-std::optional<std::string> read_string(const Item& table, std::string_view key, Report& report) {
-  const Entry* e = table.find(key);
-  if (!e || !report.expect(e->value, Item::Kind::string, fmt::format("'{}'", key))) return {};
-  return e->value.text;
-}
-
 /// `shape`, `dtype` and, for a param, `init` and `scale`.
-Declaration read_declaration(const Entry& e, bool param, Dims& dims, Report& report) {
+Declaration read_declaration(const Entry& e, bool param, Types& types, Report& report) {
   Declaration d{{e.key, e.place}, {}, {}};
   const std::string where = fmt::format("{} '{}'", param ? "param" : "input", e.key);
   report.check_name(e.key, e.place, param ? "a param" : "an input");
@@ -32,8 +26,8 @@ Declaration read_declaration(const Entry& e, bool param, Dims& dims, Report& rep
   if (!keys) return d;
   const Entry* dtype = report.need(e.value, "dtype", where);
   const Entry* shape = report.need(e.value, "shape", where);
-  const std::optional<DType> t = dtype ? read_dtype(dtype->value, "'dtype'", report) : std::nullopt;
-  const auto s = shape ? dims.shape(shape->value, "'shape'") : std::nullopt;
+  const std::optional<DType> t = dtype ? types.dtypes.read(dtype->value, "'dtype'") : std::nullopt;
+  const auto s = shape ? types.dims.shape(shape->value, "'shape'") : std::nullopt;
   if (t && s) d.type = TypeArg{*t, *s};
   if (const Entry* init = e.value.find("init");
       init && report.expect(init->value, Item::Kind::string, "'init'")) {
@@ -58,7 +52,7 @@ Declaration read_declaration(const Entry& e, bool param, Dims& dims, Report& rep
   return d;
 }
 
-std::vector<Declaration> read_declarations(const Item& table, std::string_view key, Dims& dims,
+std::vector<Declaration> read_declarations(const Item& table, std::string_view key, Types& types,
                                            Report& report) {
   std::vector<Declaration> list;
   const Entry* e = table.find(key);
@@ -68,13 +62,13 @@ std::vector<Declaration> read_declarations(const Item& table, std::string_view k
     return list;
   }
   for (const Entry& d : e->value.entries) {
-    list.push_back(read_declaration(d, key == "params", dims, report));
+    list.push_back(read_declaration(d, key == "params", types, report));
   }
   return list;
 }
 
 /// A block without its nodes, which may use any block.
-Block read_signature(const Entry& e, Dims& dims, Report& report) {
+Block read_signature(const Entry& e, Types& types, Report& report) {
   Block block;
   block.name = {e.key, e.place};
   const std::string where = fmt::format("block '{}'", e.key);
@@ -91,7 +85,7 @@ Block read_signature(const Entry& e, Dims& dims, Report& report) {
     names("out", block.out);
     report.need(e.value, "nodes", where);
     block.bad = report.list.size() > before;
-    block.params = read_declarations(e.value, "params", dims, report);
+    block.params = read_declarations(e.value, "params", types, report);
   } else {
     block.bad = true;
   }
@@ -117,12 +111,12 @@ bool check_known(const Names& names, const Text& t, std::string_view user, Repor
   return false;
 }
 
-void read_body(Block& block, const Item& item, Model& model, Dims& dims, Report& report) {
+void read_body(Block& block, const Item& item, Model& model, Types& types, Report& report) {
   if (block.bad) return;
   Names names;
   for (const Text& t : block.in) define(names, t, report);
   for (const Declaration& d : block.params) define(names, d.name, report);
-  block.list = read_nodes(item.find("nodes")->value, model.blocks, block.params, dims, report);
+  block.list = read_nodes(item.find("nodes")->value, model.blocks, block.params, types, report);
   connect(block.list, names, report);
   for (const Text& t : block.out) {
     check_known(names, t, fmt::format("in 'out' of block '{}'", block.name.text), report);
@@ -232,48 +226,18 @@ void read_outputs(const Item& root, const Names& names, Model& model, Report& re
   }
 }
 
-TomlCompile read_compile(const Item& root, Report& report) {
-  TomlCompile compile;
-  const Entry* e = root.find("compile");
-  if (!e || !report.expect(e->value, Item::Kind::table, "'compile'")) return compile;
-  report.check_keys(e->value, {"target", "streams"}, "[compile]");
-  if (std::optional<std::string> target = read_string(e->value, "target", report)) {
-    const std::string_view digits = std::string_view(*target).substr(0, 3) == "sm_"
-                                        ? std::string_view(*target).substr(3)
-                                        : std::string_view();
-    if (digits.size() >= 2 && digits.size() <= 3 &&
-        std::all_of(digits.begin(), digits.end(),
-                    [](unsigned char c) { return std::isdigit(c); })) {
-      compile.target = std::move(target);
-    } else {
-      report.error("E0107", e->value.find("target")->value.place,
-                   fmt::format("'target' is an architecture like \"sm_90\", not '{}'", *target));
-    }
-  }
-  if (const Entry* streams = e->value.find("streams");
-      streams && report.expect(streams->value, Item::Kind::integer, "'streams'")) {
-    if (streams->value.integer >= 1 && streams->value.integer <= kMaxStreams) {
-      compile.streams = streams->value.integer;
-    } else {
-      report.error(
-          "E0107", streams->value.place,
-          fmt::format("'streams' is from 1 to {}, not {}", kMaxStreams, streams->value.integer));
-    }
-  }
-  return compile;
-}
-
 }  // namespace
 
-const Item* check_root(const Item& root, Report& report) {
+Sections check_root(const Item& root, Report& report) {
   const Entry* format = root.find("format");
   if (format && (format->value.kind != Item::Kind::integer || format->value.integer != 1)) {
     // In another format the rest may mean anything.
     report.error("E0105", format->value.place, "this version of Braid reads 'format = 1' only");
     throw Error(std::move(report.list));
   }
-  const std::initializer_list<std::string_view> keys = {
-      "format", "name", "dims", "inputs", "params", "block", "graph", "outputs", "compile"};
+  const std::initializer_list<std::string_view> keys = {"format",  "name",    "dims",   "dtypes",
+                                                        "inputs",  "params",  "block",  "graph",
+                                                        "outputs", "weights", "compile"};
   const bool known = report.check_keys(root, keys, "a model file");
   for (const Entry& e : root.entries) {
     if (e.value.kind == Item::Kind::table &&
@@ -283,26 +247,29 @@ const Item* check_root(const Item& root, Report& report) {
   }
   // A misspelt key was reported already.
   if (!format && known) report.error("E0105", root.place, "a model file begins with 'format = 1'");
-  const Entry* dims = root.find("dims");
-  if (!dims) return nullptr;
-  if (report.expect(dims->value, Item::Kind::table, "'dims'")) return &dims->value;
-  report.lose_section();
-  return nullptr;
+  const auto table = [&](std::string_view key) -> const Item* {
+    const Entry* e = root.find(key);
+    if (!e) return nullptr;
+    if (report.expect(e->value, Item::Kind::table, fmt::format("'{}'", key))) return &e->value;
+    report.lose_section();
+    return nullptr;
+  };
+  return {table("dims"), table("dtypes")};
 }
 
-Model read_model(const Item& root, Report& report, Dims& dims) {
+Model read_model(const Item& root, Report& report, Types& types) {
   Model model;
   model.name = read_string(root, "name", report).value_or("model");
-  model.inputs = read_declarations(root, "inputs", dims, report);
-  model.params = read_declarations(root, "params", dims, report);
+  model.inputs = read_declarations(root, "inputs", types, report);
+  model.params = read_declarations(root, "params", types, report);
 
   const Entry* blocks = root.find("block");
   if (blocks && report.expect(blocks->value, Item::Kind::table, "'block'")) {
     for (const Entry& e : blocks->value.entries) {
-      model.blocks.emplace(e.key, read_signature(e, dims, report));
+      model.blocks.emplace(e.key, read_signature(e, types, report));
     }
     for (const Entry& e : blocks->value.entries) {
-      read_body(model.blocks.at(e.key), e.value, model, dims, report);
+      read_body(model.blocks.at(e.key), e.value, model, types, report);
     }
   }
 
@@ -312,7 +279,7 @@ Model read_model(const Item& root, Report& report, Dims& dims) {
   if (graph && report.expect(graph->value, Item::Kind::table, "'graph'") &&
       report.check_keys(graph->value, {"nodes"}, "[graph]")) {
     if (const Entry* nodes = report.need(graph->value, "nodes", "[graph]")) {
-      model.graph = read_nodes(nodes->value, model.blocks, model.params, dims, report);
+      model.graph = read_nodes(nodes->value, model.blocks, model.params, types, report);
     } else {
       report.names_lost = true;
     }
@@ -323,6 +290,7 @@ Model read_model(const Item& root, Report& report, Dims& dims) {
   BlockSizes(model, report).check();
   read_outputs(root, names, model, report);
   model.compile = read_compile(root, report);
+  model.weights = read_weights(root, report);
   return model;
 }
 

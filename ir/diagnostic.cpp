@@ -174,6 +174,7 @@ nlohmann::ordered_json json_of(const Diagnostic& d) {
   return {{"file", d.place.file},
           {"line", d.place.line},
           {"col", d.place.column},
+          {"end_line", d.place.end_line ? d.place.end_line : d.place.line},
           {"end_col", d.place.end_column},
           {"severity", kSeverity[static_cast<size_t>(d.severity)]},
           {"code", d.code},
@@ -192,21 +193,37 @@ std::string render(const Diagnostic& d, const RenderOptions& options) {
 std::string render(const std::vector<Diagnostic>& ds, const RenderOptions& options) {
   Renderer renderer(options);
   std::string out;
-  size_t errors = 0, warnings = 0;
+  size_t errors = 0, shown = 0, warnings = 0;
   for (const Diagnostic& d : sorted(ds)) {
-    out += renderer.one(d);
     errors += d.severity == Severity::error;
     warnings += d.severity == Severity::warning;
+    if (d.severity == Severity::error && options.max_errors != 0 && errors > options.max_errors) {
+      continue;
+    }
+    shown += d.severity == Severity::error;
+    out += renderer.one(d);
   }
-  return out + fmt::format("{}: {}, {}\n", errors ? "error" : "warning", plural(errors, "error"),
-                           plural(warnings, "warning"));
+  const std::string some = shown < errors ? fmt::format(" ({} shown)", shown) : std::string();
+  return out + fmt::format("{}: {}{}, {}\n", errors ? "error" : "warning", plural(errors, "error"),
+                           some, plural(warnings, "warning"));
 }
 
-std::string render_json(const std::vector<Diagnostic>& ds) {
+std::string render_json(const std::vector<Diagnostic>& ds, size_t max_errors) {
   std::string out;
-  for (const Diagnostic& d : sorted(ds)) {
+  size_t errors = 0;
+  const auto add = [&](const Diagnostic& d) {
     // A file name or source text need not be UTF-8.
     out += json_of(d).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  };
+  for (const Diagnostic& d : sorted(ds)) {
+    errors += d.severity == Severity::error;
+    if (d.severity != Severity::error || max_errors == 0 || errors <= max_errors) add(d);
+  }
+  if (max_errors != 0 && errors > max_errors) {
+    Diagnostic rest;
+    rest.severity = Severity::note;
+    rest.message = fmt::format("{} errors, {} shown", errors, max_errors);
+    add(rest);
   }
   return out;
 }
@@ -232,17 +249,30 @@ std::vector<std::string> did_you_mean(std::string_view word,
     }
     return d[a.size()][b.size()];
   };
+  const auto lower = [](std::string_view s) {
+    std::string out(s);
+    for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return out;
+  };
   if (word.size() > 100) return {};
   const size_t limit = std::max<size_t>(1, word.size() / 3);
   std::vector<std::pair<size_t, std::string>> near;
   for (const std::string& c : candidates) {
     if (c.size() > word.size() + limit || word.size() > c.size() + limit) continue;
-    if (const size_t d = distance(word, c); d <= limit && d > 0) near.emplace_back(d, c);
+    if (c == word) continue;
+    if (lower(c) == lower(word)) {
+      near.emplace_back(0, c);
+    } else if (const size_t d = distance(word, c); d <= limit) {
+      near.emplace_back(d, c);
+    }
   }
   std::sort(near.begin(), near.end());
   near.erase(std::unique(near.begin(), near.end()), near.end());
   std::vector<std::string> out;
-  for (size_t i = 0; i < std::min<size_t>(near.size(), 3); ++i) out.push_back(near[i].second);
+  for (const auto& [d, name] : near) {
+    if (out.size() == 3 || (d > 0 && near[0].first == 0)) break;  // only its case was wrong
+    out.push_back(name);
+  }
   return out;
 }
 

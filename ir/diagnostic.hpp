@@ -17,6 +17,7 @@ struct Place {
   uint32_t line = 0;
   uint32_t column = 0;
   uint32_t end_column = 0;  // exclusive; 0 = one token
+  uint32_t end_line = 0;    // 0 = the same line
   bool known() const { return line != 0; }
 };
 
@@ -35,17 +36,22 @@ struct Diagnostic {
 /// Gives the text of a file for the source line in a rendered diagnostic; nothing if unavailable.
 using SourceText = std::function<std::optional<std::string>(const std::string& file)>;
 
+/// How many errors are shown unless somebody asks for more.
+inline constexpr size_t kMaxErrorsShown = 20;
+
 struct RenderOptions {
   bool colour = false;
-  SourceText source;  // default: read the file from disk
+  SourceText source{};                  // default: read the file from disk
+  size_t max_errors = kMaxErrorsShown;  // the others are only counted; 0 = show all
 };
 
 /// `file:line:col: error[E0301]: sentence`, the source line, a caret, details and notes.
 std::string render(const Diagnostic& d, const RenderOptions& options = {});
-/// All of them, sorted by place, with a closing count line.
+/// Sorted by place, with a closing count line: "error: 23 errors (20 shown), 0 warnings".
 std::string render(const std::vector<Diagnostic>& ds, const RenderOptions& options = {});
-/// One JSON object per line: {file,line,col,end_col,severity,code,message,notes[],suggestion}.
-std::string render_json(const std::vector<Diagnostic>& ds);
+/// One JSON object per line: {file,line,col,end_line,end_col,severity,code,message,details[],
+/// notes[],suggestion}. A last line counts what `max_errors` left out.
+std::string render_json(const std::vector<Diagnostic>& ds, size_t max_errors = kMaxErrorsShown);
 
 /// The model or the call is wrong: carries every diagnostic found. Exit code 1.
 class Error : public std::runtime_error {

@@ -66,6 +66,12 @@ class Interpreter {
     const std::string name(g_.strings[op.name]);
     switch (op.kind) {
       case OpKind::input:
+        if (const auto* scalar = std::get_if<ScalarAttr>(&op.attrs);
+            scalar && !inputs_.contains(name)) {
+          HostTensor value(type);
+          value.set(0, scalar->value);
+          return std::make_shared<WideTensor>(widen(value));
+        }
         return std::make_shared<WideTensor>(find(inputs_, name, type, "input"));
       case OpKind::param:
         param_of_[op.result.index] = name;

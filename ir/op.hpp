@@ -17,7 +17,7 @@ namespace braid::ir {
 
 /// Numbers are part of the file formats: never reuse one. At most 32 kinds; a test counts.
 enum class OpKind : uint8_t {
-  input = 0,     //  () -> T                     bound per launch, named
+  input = 0,     //  () -> T                     bound per launch, named; or a runtime scalar
   param = 1,     //  () -> state T               a named tensor of the Store: its first version
   read = 2,      //  (state T) -> T              the value of that version
   assign = 3,    //  (state T, T) -> state T     the next version
@@ -75,8 +75,14 @@ struct ParamAttr {
   double scale = 0.05;  // standard deviation for normal
   bool operator==(const ParamAttr&) const = default;
 };
+/// An input with this is a runtime scalar: it keeps the value it was last set to, and has this one
+/// until then.
+struct ScalarAttr {
+  double value = 0;
+  bool operator==(const ScalarAttr&) const = default;
+};
 using Attrs = std::variant<std::monostate, MapAttr, ReduceAttr, DotAttr, ViewAttr, AxisAttr,
-                           ConstAttr, ParamAttr>;
+                           ConstAttr, ParamAttr, ScalarAttr>;
 
 class Graph;
 struct Op;

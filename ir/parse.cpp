@@ -403,6 +403,10 @@ class Parser : Reader {
       }
       if (name == "scale") return void(a->scale = take_double("the scale"));
     }
+    if (op.kind == OpKind::input && name == "scalar") {
+      op.attrs = ScalarAttr{take_double("the scalar's value")};
+      return;
+    }
     fail("E0102", fmt::format("this op has no attribute '{}'", name), place);
   }
 

@@ -113,6 +113,7 @@ std::string attributes(const Graph& g, const Op& op) {
       }
       return a == ParamAttr{} ? "" : fmt::format("scale={}", a.scale);
     }
+    std::string operator()(const ScalarAttr& a) const { return fmt::format("scalar={}", a.value); }
     std::string operator()(const MapAttr&) const { return {}; }
     std::string operator()(const ConstAttr&) const { return {}; }
     std::string operator()(std::monostate) const { return {}; }

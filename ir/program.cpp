@@ -41,6 +41,8 @@ std::string_view name_of(Segment s) {
       return "output";
     case Segment::temp:
       return "temp";
+    case Segment::scalar:
+      return "scalar";
   }
   return "?";
 }

@@ -17,7 +17,7 @@ namespace braid {
 
 /// Version of the serialised form. A reader takes its own major and any minor up to its own.
 inline constexpr int kProgramMajor = 1;
-inline constexpr int kProgramMinor = 0;
+inline constexpr int kProgramMinor = 1;
 
 /// What kernels are generated and costed for. Checked-in numbers, so that a plan does not depend
 /// on the machine that makes it.
@@ -38,11 +38,13 @@ enum class Segment : uint8_t {
   input = 2,     // bound per executable, read only
   output = 3,    // bound per executable
   temp = 4,      // in the executable's arena, may share bytes
+  scalar = 5,    // in the executable's block of runtime scalars, read only
 };
 std::string_view name_of(Segment s);
 
 /// One allocation-like thing. For temp, `offset` is a place in the arena; for constant, in
-/// Program::constants; inputs, outputs and params are allocations of their own (offset 0).
+/// Program::constants; for scalar, in the block of scalars; inputs, outputs and params are
+/// allocations of their own (offset 0).
 struct Buffer {
   std::string name;  // the input's, output's or param's name; for temps the op that fills it
   Segment segment = Segment::temp;
@@ -132,6 +134,9 @@ struct Edge {
   uint32_t buffer = UINT32_MAX;  // for raw, war, waw
 };
 
+/// Every scalar begins at a multiple of this in the block of scalars.
+inline constexpr int64_t kScalarAlignment = 8;
+
 /// No body has more lanes, and nobody may ask for more streams.
 inline constexpr int kMaxStreams = 32;
 
@@ -153,6 +158,14 @@ struct Binding {
   std::string name;
   uint32_t buffer = 0;
   uint32_t value = UINT32_MAX;  // the source value it holds: an input before, an output after
+};
+
+/// A runtime scalar: one element, which the host sets between launches.
+struct ScalarBinding {
+  std::string name;
+  uint32_t buffer = 0;
+  uint32_t value = UINT32_MAX;  // the source value it holds
+  double initial = 0;           // until it is set
 };
 
 struct ParamBinding {
@@ -179,6 +192,8 @@ struct Program {
   std::vector<Binding> inputs;  // in the graph's order
   std::vector<Binding> outputs;
   std::vector<ParamBinding> params;
+  std::vector<ScalarBinding> scalars;
+  int64_t scalar_bytes = 0;  // of the block that holds the scalars
   std::vector<std::byte> constants;
   std::vector<ir::Repeat> repeats;
   int64_t arena_bytes = 0;

@@ -167,6 +167,15 @@ Body body_from(const Json& j) {
   return b;
 }
 
+Json scalar_json(const ScalarBinding& b) {
+  return {{"name", b.name}, {"buffer", b.buffer}, {"value", b.value}, {"initial", b.initial}};
+}
+
+ScalarBinding scalar_from(const Json& j) {
+  return {j.at("name").get<std::string>(), integer<uint32_t>(j.at("buffer")),
+          integer<uint32_t>(j.at("value")), j.at("initial").get<double>()};
+}
+
 Json param_json(const ParamBinding& b) {
   return {{"name", b.name},
           {"buffer", b.buffer},
@@ -212,6 +221,9 @@ Json program_json(const Program& p) {
   j["outputs"] = bindings_json(p.outputs);
   j["params"] = Json::array();
   for (const ParamBinding& b : p.params) j["params"].push_back(param_json(b));
+  j["scalar_bytes"] = p.scalar_bytes;
+  j["scalars"] = Json::array();
+  for (const ScalarBinding& b : p.scalars) j["scalars"].push_back(scalar_json(b));
   j["buffers"] = Json::array();
   for (const Buffer& b : p.buffers) {
     j["buffers"].push_back({{"name", b.name},
@@ -264,8 +276,12 @@ Program program_from_json(const Json& j) {
   p.inputs = bindings_from(j.at("inputs"));
   p.outputs = bindings_from(j.at("outputs"));
   for (const Json& b : j.at("params")) p.params.push_back(param_from(b));
+  if (j.contains("scalars")) {  // since 1.1
+    p.scalar_bytes = integer<int64_t>(j.at("scalar_bytes"));
+    for (const Json& b : j.at("scalars")) p.scalars.push_back(scalar_from(b));
+  }
   for (const Json& b : j.at("buffers")) {
-    p.buffers.push_back({b.at("name").get<std::string>(), enum_from<Segment>(b.at("segment"), 5),
+    p.buffers.push_back({b.at("name").get<std::string>(), enum_from<Segment>(b.at("segment"), 6),
                          type_from(b.at("type")), integer<int64_t>(b.at("bytes")),
                          integer<int64_t>(b.at("offset"))});
   }

@@ -179,7 +179,8 @@ std::string to_text(const Program& p) {
     // A file may claim any sizes; their sum stays at the largest number.
     int64_t& sum = total[b.segment];
     if (__builtin_add_overflow(sum, b.bytes, &sum)) sum = INT64_MAX;
-    const bool placed = b.segment == Segment::temp || b.segment == Segment::constant;
+    const bool placed = b.segment == Segment::temp || b.segment == Segment::constant ||
+                        b.segment == Segment::scalar;
     t.row({std::string(name_of(b.segment)), placed ? fmt::format("@{}", b.offset) : "",
            fmt::format("{} B", b.bytes), to_string(b.type), b.name});
   }

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+
+#include "ir/tensor.hpp"
 
 namespace braid::ir {
 namespace {
@@ -63,6 +66,21 @@ Dim product(DimTable& dims, const Shape& s) {
 
 TypeAnswer type_input(const TypeQuery& q) {
   if (!q.declared) return refuse("input: a type is needed");
+  const auto* scalar = std::get_if<ScalarAttr>(&q.attrs);
+  if (scalar && q.declared->shape.rank() != 0) {
+    return refuse(fmt::format("a runtime scalar has no axes, not {}", str(q, *q.declared)));
+  }
+  if (scalar && !std::isfinite(scalar->value)) {
+    return refuse("a runtime scalar begins with a finite value");
+  }
+  if (scalar && !is_float(q.declared->dtype)) {
+    HostTensor t({q.declared->dtype, {}});
+    t.set(0, scalar->value);
+    if (!(t.at(0) == scalar->value)) {
+      return refuse(fmt::format("the runtime scalar's value {} does not fit {}", scalar->value,
+                                name_of(q.declared->dtype)));
+    }
+  }
   return accept(*q.declared);
 }
 

@@ -66,6 +66,7 @@ class Checker {
 
   void buffers() {
     if (p_.arena_bytes < 0) bad("the arena has {} bytes", p_.arena_bytes);
+    if (p_.scalar_bytes < 0) bad("the scalars have {} bytes", p_.scalar_bytes);
     for (uint32_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
       if (!b.type.shape.is_static() || b.bytes != b.type.bytes()) {
@@ -75,8 +76,12 @@ class Checker {
       const int64_t limit = b.segment == Segment::temp ? p_.arena_bytes
                             : b.segment == Segment::constant
                                 ? static_cast<int64_t>(p_.constants.size())
-                                : b.bytes;
-      if (b.offset < 0 || b.offset % 256 != 0 || b.bytes > limit || b.offset > limit - b.bytes) {
+                            : b.segment == Segment::scalar ? p_.scalar_bytes
+                                                           : b.bytes;
+      // Scalars move one element at a time, everything else in packs.
+      const int64_t alignment = b.segment == Segment::scalar ? kScalarAlignment : 256;
+      if (b.offset < 0 || b.offset % alignment != 0 || b.bytes > limit ||
+          b.offset > limit - b.bytes) {
         bad("{} at offset {} with {} bytes does not lie aligned in its {} bytes of {}",
             buffer_name(i), b.offset, b.bytes, limit, name_of(b.segment));
       }
@@ -194,6 +199,7 @@ class Checker {
     for (const Binding& b : p_.inputs) expect(b.buffer, Segment::input, b.name);
     for (const Binding& b : p_.outputs) expect(b.buffer, Segment::output, b.name);
     for (const ParamBinding& b : p_.params) expect(b.buffer, Segment::param, b.name);
+    for (const ScalarBinding& b : p_.scalars) expect(b.buffer, Segment::scalar, b.name);
   }
 
   void body_shape(size_t index) {
@@ -334,6 +340,7 @@ class Checker {
   void start() {
     for (const Binding& b : p_.inputs) put(b.buffer, b.value);
     for (const ParamBinding& b : p_.params) put(b.buffer, b.first_value);
+    for (const ScalarBinding& b : p_.scalars) put(b.buffer, b.value);
     for (const View& v : p_.views) {
       if (p_.buffers[v.buffer].segment == Segment::constant) put(v.buffer, v.value);
     }
@@ -398,7 +405,8 @@ class Checker {
         if (role == Role::in) continue;
         const uint32_t written = p_.views[node.args[s]].buffer;
         const Segment segment = p_.buffers[written].segment;
-        if (segment == Segment::input || segment == Segment::constant) {
+        if (segment == Segment::input || segment == Segment::constant ||
+            segment == Segment::scalar) {
           bad("{} writes the {} '{}'", node_name(body, n), name_of(segment),
               p_.buffers[written].name);
         }

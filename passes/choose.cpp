@@ -108,7 +108,13 @@ class Chooser {
   void interface() {
     for (const ir::Op& op : g_.ops()) {
       const std::string name(g_.strings[op.name]);
-      if (op.kind == OpKind::input) {
+      if (const auto* scalar = std::get_if<ir::ScalarAttr>(&op.attrs)) {
+        const uint32_t b = add_buffer(name, Segment::scalar, g_.type(op.result));
+        p_.buffers[b].offset = p_.scalar_bytes;
+        p_.scalar_bytes += kScalarAlignment;
+        buffer_of_[op.result.index] = b;
+        p_.scalars.push_back({name, b, op.result.index, scalar->value});
+      } else if (op.kind == OpKind::input) {
         const uint32_t b = add_buffer(name, Segment::input, g_.type(op.result));
         buffer_of_[op.result.index] = b;
         p_.inputs.push_back({name, b, op.result.index});

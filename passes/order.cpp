@@ -55,7 +55,9 @@ class Space {
   std::map<int64_t, Stretch> stretches_;
 };
 
-bool can_be_written(Segment s) { return s != Segment::input && s != Segment::constant; }
+bool can_be_written(Segment s) {
+  return s != Segment::input && s != Segment::constant && s != Segment::scalar;
+}
 
 }  // namespace
 

@@ -26,9 +26,12 @@ class Checker {
     for (const Binding& b : p_.inputs) binding("input", b.name, b.buffer, Segment::input);
     for (const Binding& b : p_.outputs) binding("output", b.name, b.buffer, Segment::output);
     for (const ParamBinding& b : p_.params) binding("param", b.name, b.buffer, Segment::param);
+    for (const ScalarBinding& b : p_.scalars) binding("scalar", b.name, b.buffer, Segment::scalar);
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Segment s = p_.buffers[i].segment;
       require(s != Segment::param || named(p_.params, i), "buffer {} is a param without a name", i);
+      require(s != Segment::scalar || named(p_.scalars, i), "buffer {} is a scalar without a name",
+              i);
     }
   }
 
@@ -61,6 +64,7 @@ class Checker {
     require(b.bytes >= b.type.bytes(), "buffer {} ({}) has {} bytes, its type needs {}", i, b.name,
             b.bytes, b.type.bytes());
     int64_t total = b.bytes;
+    if (b.segment == Segment::scalar) total = p_.scalar_bytes;
     if (b.segment == Segment::temp) total = p_.arena_bytes;
     if (b.segment == Segment::constant) total = static_cast<int64_t>(p_.constants.size());
     require(inside(b.offset, b.bytes, total),

@@ -72,6 +72,7 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
                      *launch_text);
     }
     if (books) shared.order(on, writes_params, stream.get());
+    enqueue_scalars(on);
     for (const Step& step : program.script) {
       if (mode == LaunchMode::stream) {
         enqueue_kernels(program.bodies[step.body], step.body, on);
@@ -90,6 +91,16 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
   last = mark;
   if (books) shared.launched(this, writes_params, mark);
   return mark;
+}
+
+void Executable::Impl::enqueue_scalars(CUstream on) {
+  if (!scalars_changed) return;
+  // The driver takes pageable bytes before it returns, so that the next set() may change them, and
+  // the stream keeps the copy between this launch and the last one.
+  context->check(context->driver->cuMemcpyHtoDAsync(scalars.get(), scalar_values.data(),
+                                                    scalar_values.size(), on),
+                 "cuMemcpyHtoDAsync", "scalars of " + program.name);
+  scalars_changed = false;
 }
 
 void Executable::Impl::enqueue_kernels(const Body& body, uint32_t index, CUstream on) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "ir/program.hpp"
@@ -31,6 +32,15 @@ enum class LaunchMode : uint8_t {
   stream,  // the same kernels one by one on a stream, no graph: for comparison and debugging
 };
 
+/// A number for a runtime scalar.
+struct ScalarValue {
+  ScalarValue(double x) : value(x) {}         // NOLINT: implicit
+  ScalarValue(int64_t x) : value(x) {}        // NOLINT: implicit
+  ScalarValue(int x) : value(int64_t{x}) {}   // NOLINT: implicit
+  ScalarValue(bool x) : value(int64_t{x}) {}  // NOLINT: implicit
+  std::variant<double, int64_t> value;
+};
+
 /// Owns the CUgraph and the CUgraphExec, its arena and the loaded kernels. Launches of one
 /// executable are ordered, on any streams. bind and launch are one critical section. Not copyable.
 class Executable {
@@ -50,7 +60,12 @@ class Executable {
   /// use it are patched. Checks that the name exists, the size is exact, the address is 16-byte
   /// aligned, and the range overlaps no other binding, the arena or the store. Throws Error.
   void bind(std::string_view name, DevicePtr address, int64_t bytes);
-  /// The type of an input or output, with every dim bound. Throws Error for an unknown name.
+  /// Gives a runtime scalar a value for every launch from now on; launches already made keep
+  /// theirs. Throws Error for an unknown name, or a number that its dtype cannot hold exactly if
+  /// that is an integer dtype or b1; a float dtype rounds.
+  void set(std::string_view name, ScalarValue value);
+  /// The type of an input, output or scalar, with every dim bound. Throws Error for an unknown
+  /// name.
   TensorType type(std::string_view name) const;
   /// The memory an input or output uses now: the executable's own until bind.
   DevicePtr address(std::string_view name) const;

@@ -38,6 +38,7 @@ void Executable::Impl::build() {
                               [](const ParamBinding& p) { return p.written; });
   stream = runtime::make_stream(context);
   place_buffers();
+  initial_scalars();
   load_kernels();
   for (const Body& body : program.bodies) {
     runtime::BodyArgs node_args;
@@ -57,6 +58,8 @@ void Executable::Impl::build() {
 void Executable::Impl::place_buffers() {
   arena = runtime::allocate(context, program.arena_bytes, "arena of " + program.name);
   bases.resize(program.buffers.size());
+  scalars = runtime::allocate(context, program.scalar_bytes, "scalars of " + program.name);
+  scalar_values.resize(static_cast<size_t>(program.scalar_bytes));
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& b = program.buffers[i];
     switch (b.segment) {
@@ -65,6 +68,9 @@ void Executable::Impl::place_buffers() {
         break;
       case Segment::constant:
         bases[i] = placement.constants->get() + static_cast<CUdeviceptr>(b.offset);
+        break;
+      case Segment::scalar:
+        bases[i] = scalars.get() + static_cast<CUdeviceptr>(b.offset);
         break;
       case Segment::input:
       case Segment::output:
@@ -79,6 +85,20 @@ void Executable::Impl::place_buffers() {
         break;
     }
   }
+}
+
+void Executable::Impl::initial_scalars() {
+  for (const ScalarBinding& s : program.scalars) {
+    HostTensor t(program.buffers[s.buffer].type);
+    t.set(0, s.initial);
+    put_scalar(s.buffer, t);
+  }
+}
+
+void Executable::Impl::put_scalar(uint32_t buffer, const HostTensor& value) {
+  const auto at = static_cast<std::ptrdiff_t>(program.buffers[buffer].offset);
+  std::copy(value.bytes.begin(), value.bytes.end(), scalar_values.begin() + at);
+  scalars_changed = true;
 }
 
 void Executable::Impl::load_kernels() {

@@ -32,11 +32,15 @@ struct Executable::Impl {
   /// Everything the constructor of Executable promises. The context must be current.
   void build();
   void place_buffers();
+  void initial_scalars();
+  void put_scalar(uint32_t buffer, const HostTensor& value);
   void load_kernels();
 
   CUdeviceptr address_of(uint32_t view) const;
   /// Enqueues one launch behind everything that must come first, and remembers it.
   runtime::MarkPtr enqueue(CUstream on, LaunchMode mode);
+  /// Copies the block of scalars if one was set since the last launch.
+  void enqueue_scalars(CUstream on);
   void enqueue_kernels(const Body& body, uint32_t index, CUstream on);
   /// Makes the executable's own stream wait for its last launch.
   void order_own_stream();
@@ -72,6 +76,9 @@ struct Executable::Impl {
   Placement placement;
   runtime::OwnedMemory arena;
   std::map<uint32_t, runtime::OwnedMemory> memory;  // of inputs and outputs, by buffer
+  runtime::OwnedMemory scalars;
+  std::vector<std::byte> scalar_values;  // what the next launch takes
+  bool scalars_changed = false;          // since the last launch
   runtime::OwnedStream stream;
   std::vector<runtime::OwnedLibrary> libraries;  // by module
   std::vector<CUfunction> functions;             // by kernel

@@ -18,16 +18,18 @@ using runtime::Current;
   throw Error(std::move(d));
 }
 
-const Binding* find(const std::vector<Binding>& bindings, std::string_view name) {
-  for (const Binding& b : bindings) {
+template <class T>
+const T* find(const std::vector<T>& bindings, std::string_view name) {
+  for (const T& b : bindings) {
     if (b.name == name) return &b;
   }
   return nullptr;
 }
 
-std::vector<std::string> names_of(const std::vector<Binding>& bindings) {
+template <class T>
+std::vector<std::string> names_of(const std::vector<T>& bindings) {
   std::vector<std::string> names;
-  for (const Binding& b : bindings) names.push_back(b.name);
+  for (const T& b : bindings) names.push_back(b.name);
   return names;
 }
 
@@ -49,6 +51,10 @@ uint32_t Executable::Impl::buffer_named(std::string_view name, bool input_first)
   const auto& second = input_first ? program.outputs : program.inputs;
   if (const Binding* b = find(first, name)) return b->buffer;
   if (const Binding* b = find(second, name)) return b->buffer;
+  if (find(program.scalars, name)) {
+    fail("E0820",
+         fmt::format("'{}' of program '{}' is a runtime scalar: use set", name, program.name));
+  }
   std::vector<std::string> known = names_of(program.inputs);
   for (std::string& output : names_of(program.outputs)) known.push_back(std::move(output));
   fail("E0820", fmt::format("program '{}' has no input or output '{}'", program.name, name),
@@ -76,6 +82,7 @@ void Executable::Impl::check_binding(std::string_view name, uint32_t buffer, Dev
     }
   };
   refuse_overlap(arena.get(), program.arena_bytes, "the executable's arena");
+  refuse_overlap(scalars.get(), program.scalar_bytes, "the executable's scalars");
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& other = program.buffers[i];
     const bool bound = other.segment == Segment::input || other.segment == Segment::output;
@@ -153,7 +160,43 @@ void Executable::bind(std::string_view name, DevicePtr address, int64_t bytes) {
   impl_->rebind(buffer, address);
 }
 
+void Executable::set(std::string_view name, ScalarValue value) {
+  const Program& program = impl_->program;
+  const ScalarBinding* scalar = find(program.scalars, name);
+  if (!scalar) {
+    fail("E0820", fmt::format("program '{}' has no runtime scalar '{}'", program.name, name),
+         suggest(name, names_of(program.scalars)));
+  }
+  HostTensor t(program.buffers[scalar->buffer].type);
+  const bool is_double = std::holds_alternative<double>(value.value);
+  bool exact = true;
+  if (is_double) {
+    const double x = std::get<double>(value.value);
+    t.set(0, x);
+    exact = is_float(t.type.dtype) || t.at(0) == x;
+  } else {
+    const int64_t x = std::get<int64_t>(value.value);
+    if (is_float(t.type.dtype)) {
+      t.set(0, static_cast<double>(x));
+    } else {
+      t.set_int(0, x);
+      exact = t.int_at(0) == x;
+    }
+  }
+  if (!exact) {
+    fail("E0827",
+         fmt::format("the runtime scalar '{}' is {}, which cannot hold {}", name,
+                     name_of(t.type.dtype),
+                     std::visit([](auto x) { return fmt::format("{}", x); }, value.value)));
+  }
+  const std::lock_guard lock(impl_->mutex);
+  impl_->put_scalar(scalar->buffer, t);
+}
+
 TensorType Executable::type(std::string_view name) const {
+  if (const ScalarBinding* s = find(impl_->program.scalars, name)) {
+    return impl_->program.buffers[s->buffer].type;
+  }
   return impl_->program.buffers[impl_->buffer_named(name, true)].type;
 }
 
@@ -175,6 +218,10 @@ std::map<std::string, HostTensor> Executable::run(const std::map<std::string, Ho
   }
   for (const auto& [name, value] : inputs) {
     if (!find(program.inputs, name)) {
+      if (find(program.scalars, name)) {
+        fail("E0820",
+             fmt::format("'{}' of program '{}' is a runtime scalar: use set", name, program.name));
+      }
       fail("E0820", fmt::format("program '{}' has no input '{}'", program.name, name),
            suggest(name, names_of(program.inputs)));
     }

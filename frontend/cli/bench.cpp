@@ -37,10 +37,12 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
     throw NoDevice(fmt::format("bench needs a GPU: {}", e.reason()));
   }
   const Device& device = *found;
-  Program program = load_program(a.plan, g, device.target().arch);
+  auto [program, weights] = load_program(a.plan, g, device.target().arch);
+  if (weights) check_weights(weight_specs(program), *weights);
   compile_kernels(program, g);
   Store store(device);
   store.declare(program, a.seed);
+  if (weights) load_weights(store, program, *weights);
   Executable executable(std::move(program), store);
   const Program& p = executable.program();
   for (const auto& [name, value] : make_inputs(p, {}, a.seed)) executable.write(name, value);

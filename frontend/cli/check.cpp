@@ -1,28 +1,68 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "frontend/cli/cli.hpp"
 
 namespace braid::cli {
+namespace {
+
+/// Gives every dim its value. Those that have none come back, and the graph stays symbolic then.
+std::vector<std::string> bind(ir::Graph& graph, const Options& o) {
+  std::vector<std::string> open;
+  for (const DimTable::Symbol& s : graph.dims.symbols()) {
+    const bool given =
+        std::any_of(o.dims.begin(), o.dims.end(), [&](const auto& d) { return d.first == s.name; });
+    if (!given && !s.default_value) open.push_back(s.name);
+  }
+  try {
+    graph.bind_dims(o.dims);
+  } catch (const Error& e) {
+    std::vector<Diagnostic> others;
+    for (const Diagnostic& d : e.diagnostics()) {
+      if (d.code != "E0602") others.push_back(d);
+    }
+    if (!others.empty()) throw Error(std::move(others));
+  }
+  return open;
+}
+
+std::string weights_text(const std::optional<WeightsFrom>& weights) {
+  return weights ? fmt::format(", weights fit {}", weights->path) : std::string();
+}
+
+}  // namespace
 
 int check_command(const PlanArgs& a, const GlobalArgs& g) {
   if (is_program_file(a.file)) {
-    const Program p = load_program(a, g);
-    print_out(fmt::format("{}: ok, a plan of {} kernels for {}\n", a.file, p.kernels.size(),
-                          p.target.arch));
+    const auto [p, weights] = load_program(a, g);
+    if (weights) check_weights(weight_specs(p), *weights);
+    print_out(fmt::format("{}: ok, a plan of {} kernels for {}{}\n", a.file, p.kernels.size(),
+                          p.target.arch, weights_text(weights)));
     return kOk;
   }
   Options o = options_of(a);
-  ir::Graph graph = load_graph(a, o);
+  auto [graph, weights] = load_graph(a, o);
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);
-  graph.bind_dims(o.dims);
+  const std::vector<std::string> open = bind(graph, o);
+  if (weights) check_weights(weight_specs(graph), *weights);
   size_t inputs = 0, params = 0;
   for (const ir::Op& op : graph.ops()) {
     inputs += op.kind == ir::OpKind::input;
     params += op.kind == ir::OpKind::param;
   }
-  print_out(fmt::format("{}: ok, {} ops, {} inputs, {} params, {} outputs\n", a.file,
-                        graph.ops().size(), inputs, params, graph.outputs.size()));
+  std::string text =
+      fmt::format("{}: ok, {} ops, {} inputs, {} params, {} outputs{}\n", a.file,
+                  graph.ops().size(), inputs, params, graph.outputs.size(), weights_text(weights));
+  if (!open.empty()) {
+    text += fmt::format(
+        "{}: not checked: what depends on the values of {}, which have no default; "
+        "give them as --dim {}=N\n",
+        a.file, fmt::join(open, ", "), fmt::join(open, "=N --dim "));
+  }
+  print_out(text);
   return kOk;
 }
 

@@ -2,12 +2,14 @@
 // CLI11. Commands write their result to stdout and everything else to stderr.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "frontend/compile.hpp"
+#include "frontend/weights.hpp"
 #include "ir/graph.hpp"
 #include "ir/program.hpp"
 
@@ -39,9 +41,11 @@ struct GlobalArgs {
 /// Where a plan comes from and what shapes it.
 struct PlanArgs {
   std::string file;
-  std::string target;             // empty: the model's [compile], else the default
-  int streams = 0;                // 0: likewise
-  std::vector<std::string> dims;  // "B=16"
+  std::string target;               // empty: the model's [compile], else the default
+  int streams = 0;                  // 0: likewise
+  std::vector<std::string> dims;    // "B=16"
+  std::vector<std::string> dtypes;  // "T=bf16"
+  std::string weights;              // empty: the model's [weights], if any
   bool no_fuse = false, no_reuse = false, no_reduce = false, no_simplify = false;
   bool verify = false;
   std::string dump_dir;
@@ -87,14 +91,22 @@ int run_command(const RunArgs& a, const GlobalArgs& g);
 int bench_command(const BenchArgs& a, const GlobalArgs& g);
 int env_command(const GlobalArgs& g);
 
+struct Model {
+  ir::Graph graph;
+  std::optional<WeightsFrom> weights;  // by --weights, else by the file
+};
 /// A model of any kind as a graph: .toml, .bir, or standard input ("-": .bir if it starts with
 /// "bir", else TOML). Applies the file's own [compile] settings to `options` where no flag did.
-ir::Graph load_graph(const PlanArgs& a, Options& options);
+Model load_graph(const PlanArgs& a, Options& options);
 /// Options from the flags alone.
 Options options_of(const PlanArgs& a);
 bool is_program_file(const std::string& file);
+struct Plan {
+  Program program;
+  std::optional<WeightsFrom> weights;
+};
 /// A .braid file, checked; or a model compiled for `target` (empty: as flags and file say).
-Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target = {});
+Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target = {});
 /// NVRTC with the disk cache and progress on a terminal. Says on stderr what was compiled.
 void compile_kernels(Program& p, const GlobalArgs& g);
 
@@ -106,8 +118,8 @@ std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::st
 /// Throws UsageError with a suggestion unless every name is among `known`.
 void require_names(const std::vector<NamedFile>& files, const std::vector<std::string>& known,
                    std::string_view flag, std::string_view what);
-/// A tensor from a .npy, converted to `type`'s dtype if the file's converts without loss of class
-/// (f4 to bf16); another shape is an Error.
+/// A tensor from a .npy, converted to `type`'s dtype if the file's is of the same kind (f4 to
+/// bf16); another shape is an Error.
 HostTensor load_tensor(const std::string& file, const TensorType& type, std::string_view name);
 /// The tensors of a program's inputs: from files where given, else random by seed and name.
 std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vector<NamedFile>& files,

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -101,7 +100,37 @@ Options options_of(const PlanArgs& a) {
 
 bool is_program_file(const std::string& file) { return ends_with(file, ".braid"); }
 
-ir::Graph load_graph(const PlanArgs& a, Options& options) {
+namespace {
+
+/// "T=bf16" -> {"T", bf16}.
+TomlDTypes dtypes_of(const PlanArgs& a) {
+  TomlDTypes out;
+  for (const std::string& arg : a.dtypes) {
+    const size_t eq = arg.find('=');
+    const auto dtype = eq == std::string::npos ? std::nullopt : dtype_from_name(arg.substr(eq + 1));
+    if (eq == 0 || !dtype) {
+      throw UsageError(fmt::format(
+          "--dtype takes NAME=DTYPE, such as T=bf16, not '{}'; dtypes are f32 f16 bf16 f64 i32 i64 "
+          "i8 u8 b1",
+          arg));
+    }
+    out.emplace_back(arg.substr(0, eq), *dtype);
+  }
+  return out;
+}
+
+/// --weights names another file, but not other tensors to ignore.
+std::optional<WeightsFrom> weights_of(const PlanArgs& a, std::optional<WeightsFrom> file) {
+  if (a.weights.empty()) return file;
+  WeightsFrom from = std::move(file).value_or(WeightsFrom{});
+  from.path = a.weights;
+  from.place = {};
+  return from;
+}
+
+}  // namespace
+
+Model load_graph(const PlanArgs& a, Options& options) {
   if (a.file != "-" && !ends_with(a.file, ".bir") && !ends_with(a.file, ".toml")) {
     throw UsageError(fmt::format("{}: a model is a .toml, .bir or .braid file", a.file));
   }
@@ -111,8 +140,12 @@ ir::Graph load_graph(const PlanArgs& a, Options& options) {
     throw UsageError("a .braid file cannot come from standard input: give its name");
   }
   const bool bir = a.file == "-" ? text.rfind("bir", 0) == 0 : ends_with(a.file, ".bir");
-  if (bir) return ir::parse(text, name);
-  TomlModel model = read_toml(text, name);
+  const TomlDTypes dtypes = dtypes_of(a);
+  if (bir) {
+    if (!dtypes.empty()) throw UsageError("--dtype belongs to the [dtypes] of a .toml model");
+    return {ir::parse(text, name), weights_of(a, {})};
+  }
+  TomlModel model = read_toml(text, name, dtypes);
   if (model.compile.target && a.target.empty()) {
     const auto target = target_from_name(*model.compile.target);
     ensure(target.has_value(), "the TOML reader let an unknown target pass");
@@ -121,13 +154,13 @@ ir::Graph load_graph(const PlanArgs& a, Options& options) {
   if (model.compile.streams && a.streams == 0) {
     options.streams = static_cast<int>(*model.compile.streams);
   }
-  return model.graph->ir();
+  return {model.graph->ir(), weights_of(a, std::move(model.weights))};
 }
 
-Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target) {
+Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target) {
   if (is_program_file(a.file)) {
-    if (!a.target.empty() || a.streams != 0 || !a.dims.empty() || a.no_fuse || a.no_reuse ||
-        a.no_reduce || a.no_simplify || !a.dump_dir.empty()) {
+    if (!a.target.empty() || a.streams != 0 || !a.dims.empty() || !a.dtypes.empty() || a.no_fuse ||
+        a.no_reuse || a.no_reduce || a.no_simplify || !a.dump_dir.empty()) {
       throw UsageError(fmt::format(
           "{} is compiled already: flags that shape the plan belong to 'braid compile'", a.file));
     }
@@ -143,10 +176,10 @@ Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view ta
       for (size_t i = 0; i < wrong.size() && i < 10; ++i) d.details.push_back(wrong[i]);
       throw Error(std::move(d));
     }
-    return p;
+    return {std::move(p), weights_of(a, {})};
   }
   Options o = options_of(a);
-  ir::Graph graph = load_graph(a, o);
+  Model model = load_graph(a, o);
   if (!target.empty() && a.target.empty()) {
     if (const auto t = target_from_name(target)) {
       o.target = *t;
@@ -154,7 +187,7 @@ Program load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view ta
       note(g, fmt::format("{} is not a known target, compiling for {}", target, o.target.arch));
     }
   }
-  return compile(std::move(graph), o);
+  return {compile(std::move(model.graph), o), std::move(model.weights)};
 }
 
 void compile_kernels(Program& p, const GlobalArgs& g) {
@@ -218,23 +251,10 @@ HostTensor load_tensor(const std::string& file, const TensorType& type, std::str
     fail("E0802", fmt::format("'{}' is {}, but {} holds {}: convert the file", name,
                               to_string(type), file, to_string(t.type)));
   }
-  HostTensor out(type);
-  for (int64_t i = 0; i < t.numel(); ++i) {
-    if (is_float(type.dtype)) {
-      out.set(i, t.at(i));
-      if (std::isinf(out.at(i)) && !std::isinf(t.at(i))) {
-        fail("E0802", fmt::format("{} holds {}, which does not fit '{}', {}", file, t.at(i), name,
-                                  to_string(type)));
-      }
-      continue;
-    }
-    out.set_int(i, t.int_at(i));
-    if (out.int_at(i) != t.int_at(i)) {
-      fail("E0802", fmt::format("{} holds {}, which does not fit '{}', {}", file, t.int_at(i), name,
-                                to_string(type)));
-    }
-  }
-  return out;
+  std::string why;
+  std::optional<HostTensor> out = convert_elements(std::move(t), type.dtype, why);
+  if (!out) fail("E0802", fmt::format("{} for '{}': {}", file, name, why));
+  return *std::move(out);
 }
 
 std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vector<NamedFile>& files,

@@ -15,7 +15,7 @@ int compile_command(const CompileArgs& a, const GlobalArgs& g) {
           fmt::format("-o {}: that is a model's name, the output is a .braid file", a.output));
     }
   }
-  Program p = load_program(a.plan, g);
+  Program p = load_program(a.plan, g).program;
   compile_kernels(p, g);
   const std::vector<std::byte> bytes = write_program(p);
   write_file(a.output, bytes.data(), bytes.size());

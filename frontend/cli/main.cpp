@@ -31,12 +31,22 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->type_name("NAME=N")
       ->take_all()
       ->allow_extra_args(false);
+  c.add_option("--dtype", a.dtypes, "value of a name in [dtypes]: --dtype T=bf16 (repeatable)")
+      ->type_name("NAME=DTYPE")
+      ->take_all()
+      ->allow_extra_args(false);
   c.add_flag("--no-simplify", a.no_simplify, "keep the graph as written");
   c.add_flag("--no-fuse", a.no_fuse, "one kernel per op");
   c.add_flag("--no-reuse", a.no_reuse, "temporaries share no memory");
   c.add_flag("--no-reduce", a.no_reduce, "keep edges that others imply");
   c.add_flag("--verify", a.verify, "check every pass and the finished plan");
   c.add_option("--dump-dir", a.dump_dir, "write every stage into this folder");
+}
+
+void add_weights(CLI::App& c, PlanArgs& a) {
+  c.add_option("--weights", a.weights,
+               "a .safetensors file or a folder of .npy (default: the model's [weights])")
+      ->type_name("PATH");
 }
 
 /// For CLI11, which takes -1 for an unsigned number: empty if the text is one, else what is wrong.
@@ -127,6 +137,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   CLI::App* c = command("check", "parse, expand, infer shapes; no kernels",
                         [&a] { return check_command(a.check, a.global); });
   add_plan(*c, a.check);
+  add_weights(*c, a.check);
 
   c = command("compile", "everything up to cubins, into one .braid file",
               [&a] { return compile_command(a.compile, a.global); });
@@ -151,6 +162,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c = command("run", "run on a GPU or the simulator, compare with expected results",
               [&a] { return run_command(a.run, a.global); });
   add_plan(*c, a.run.plan);
+  add_weights(*c, a.run.plan);
   c->add_option("--device", a.run.device, "auto, sim or a device number")
       ->check([](const std::string& s) {
         return s == "auto" || s == "sim" ? std::string() : not_a_number(s);
@@ -171,6 +183,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c = command("bench", "time the graph against its kernels launched one by one (GPU only)",
               [&a] { return bench_command(a.bench, a.global); });
   add_plan(*c, a.bench.plan);
+  add_weights(*c, a.bench.plan);
   c->add_option("--device", a.bench.device, "device number (default 0)")->check(not_a_number);
   c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)")
       ->check(not_a_number);

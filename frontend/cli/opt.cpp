@@ -32,7 +32,7 @@ int opt_command(const OptArgs& a, const GlobalArgs&) {
   if (a.print_after != "all") require_pass(a.print_after, "--print-after");
 
   Options o = options_of(a.plan);
-  const ir::Graph graph = load_graph(a.plan, o);
+  const ir::Graph graph = load_graph(a.plan, o).graph;
   const std::string last = a.until.empty() ? std::string(passes().back().name) : a.until;
   // Passes up to each printed one run from the start again: dumps are for people, and a pass may
   // not see that it is watched.

@@ -74,7 +74,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
   if (const std::string why = device.note(); !why.empty()) {
     note(g, fmt::format("simulating: {}", why));
   }
-  Program program =
+  auto [program, weights] =
       load_program(a.plan, g, device.simulated() ? std::string() : device.target().arch);
   require_names(inputs, names_of(program.inputs), "--input", "input");
   require_names(outputs, names_of(program.outputs), "--output", "output");
@@ -82,6 +82,11 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
   std::vector<std::string> param_names;
   for (const ParamBinding& b : program.params) param_names.push_back(b.name);
   require_names(params, param_names, "--param", "param");
+
+  if (weights) {
+    for (const NamedFile& f : params) weights->given.push_back(f.name);
+    check_weights(weight_specs(program), *weights);
+  }
 
   std::map<std::string, HostTensor> given = make_inputs(program, inputs, a.seed);
   std::map<std::string, HostTensor> expected;
@@ -96,6 +101,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
   if (!device.simulated()) compile_kernels(program, g);
   Store store(device);
   store.declare(program, a.seed);
+  if (weights) load_weights(store, program, *weights);
   for (const NamedFile& f : params) {
     for (const ParamBinding& b : program.params) {
       if (b.name == f.name) {

@@ -123,7 +123,7 @@ TEST_CASE("each mistake has its code") {
     std::function<void()> mistake;
   };
   const Case cases[] = {
-      {"E0201", "there is an input 'x' already", [&] { g.input("x", {f32, {1}}); }},
+      {"E0201", "there is an input or scalar 'x' already", [&] { g.input("x", {f32, {1}}); }},
       {"E0201", "there is a param 'p' already", [&] { g.param("p", {f32, {1}}); }},
       {"E0201", "a param needs a name", [&] { g.param("", {f32, {1}}); }},
       {"E0201", "an input needs a name", [&] { g.input("", {f32, {1}}); }},
@@ -174,6 +174,36 @@ TEST_CASE("each mistake has its code") {
       {"E0301", "equal or constant lengths",
        [&] { attention(rows, more_rows, more_rows, {.causal = true}); }},
       {"E0301", "the first ones see no key", [&] { attention(x, head, head, {.causal = true}); }},
+      {"E0301", "3 kv_heads do not divide 4 heads",
+       [&] { attention(x, x, x, {.heads = 4, .kv_heads = 3}); }},
+      {"E0301", "the last axis of k and v must be 4, 2 heads of 2",
+       [&] { attention(x, x, x, {.heads = 4, .kv_heads = 2}); }},
+      {"E0301", "the mask must be b1 or floats that broadcast to f32[2,4,4]",
+       [&] { attention(x, x, x, {.heads = 2, .mask = n}); }},
+      {"E0301", "'b'  b1[4,8]", [&] { attention(x, x, x, {.heads = 2, .mask = b}); }},
+      {"E0301", "log_softmax takes a float dtype", [&] { log_softmax(n); }},
+      {"E0301", "rms_norm: gamma must be f32[8]", [&] { rms_norm(x, x); }},
+      {"E0301", "l2_normalize takes a float dtype", [&] { l2_normalize(n); }},
+      {"E0301", "labels are i32 or i64", [&] { cross_entropy(x, n); }},
+      {"E0301", "labels are i32 or i64", [&] { cross_entropy(x, u); }},
+      {"E0301", "'u'  u8[4]", [&] { stack({u, s}); }},
+      {"E0301", "axis 1 has the extent 8, not 1", [&] { squeeze(x, {1}); }},
+      {"E0301", "at most 8 axes", [&] { unsqueeze(reshape(x, {1, 1, 1, 1, 1, 1, 4, 8}), 0); }},
+      {"E0301", "the number 0.5 cannot be i32", [&] { pad(n, {1, 1}, {0, 0}, 0.5); }},
+      {"E0302", "a scalar has no last axis", [&] { rms_norm(s, s); }},
+      {"E0302", "axis 3 is not in -3 .. 2", [&] { unsqueeze(x, 3); }},
+      {"E0302", "axis -4 is not in -3 .. 2", [&] { stack({x, x}, -4); }},
+      {"E0302", "need 2 numbers, one for each axis, not 1 and 2", [&] { pad(x, {1}, {0, 0}); }},
+      {"E0302", "axes names one axis, or none", [&] { argmax(x, {.axes = {0, 1}}); }},
+      {"E0302", "argmin: axis 2 is not in -2 .. 1", [&] { argmin(x, {.axes = {2}}); }},
+      {"E0303", "i32 or i64, not f32", [&] { argmax(x, {.dtype = f32}); }},
+      {"E0303", "an empty axis", [&] { argmax(slice(x, {.axis = 1, .start = 8})); }},
+      {"E0303", "cannot index 4294967296 elements: set the dtype to i64",
+       [&] { argmin(g.full({b1, {65536, 65536}}, 1), {.axes = {}}); }},
+      {"E0303", "-1 elements cannot be added", [&] { pad(x, {0, 0}, {0, -1}); }},
+      {"E0303", "axis 1 has 8 elements, which make no 3 equal parts", [&] { split(x, 3, 1); }},
+      {"E0303", "axis 0 has B elements", [&] { split(sym, 2); }},
+      {"E0303", "which make no 0 equal parts", [&] { split(x, 0); }},
       {"E0301", "the input's last axis must be a constant", [&] { linear(g, "l", sym, 4); }},
       {"E0301", "linear: the input needs two axes", [&] { linear(g, "l", s, 4); }},
       {"E0302", "axis 2 is not in -2 .. 1", [&] { sum(x, {.axes = {2}}); }},
@@ -259,6 +289,19 @@ TEST_CASE("collect mode: one mistake, one error, and uses of its result stay sil
   CHECK(g.poisoned(softmax(bad)));
   CHECK(g.poisoned(layer_norm(x, bad, bad)));
   CHECK(g.poisoned(attention(x, bad, x)));
+  CHECK(g.poisoned(attention(x, x, x, {.heads = 2, .mask = bad})));
+  CHECK(g.poisoned(log_softmax(bad)));
+  CHECK(g.poisoned(rms_norm(x, bad)));
+  CHECK(g.poisoned(l2_normalize(bad)));
+  CHECK(g.poisoned(cross_entropy(x, bad)));
+  CHECK(g.poisoned(cross_entropy(bad, bad)));
+  CHECK(g.poisoned(argmax(bad)));
+  CHECK(g.poisoned(argmin(bad, {.axes = {}, .keep = true})));
+  CHECK(g.poisoned(pad(bad, {1}, {1})));
+  CHECK(g.poisoned(stack({x, bad})));
+  CHECK(g.poisoned(split(bad, 2)[1]));
+  CHECK(g.poisoned(squeeze(bad, {0})));
+  CHECK(g.poisoned(unsqueeze(bad, 0)));
   CHECK(g.poisoned(reshape(bad, {-1})));
   CHECK(g.poisoned(transpose(bad, {1, 0})));
   CHECK(g.poisoned(broadcast_to(bad, {4, 4, 8})));

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "frontend/npy.hpp"
+#include "safetensors_help.hpp"
 #include "temp_folder.hpp"
 
 using namespace braid;
@@ -322,7 +323,8 @@ TEST_CASE("inputs and params come from files that fit") {
   HostTensor large(TensorType{DType::f64, {4, 8}});
   for (int i = 0; i < 32; ++i) large.set(i, i == 17 ? 1e300 : 0.5);
   write_npy(b.at("large.npy"), large);
-  expect(b.braid(run + "--input x=@large.npy"), 1, "1e+300, which does not fit 'x'");
+  expect(b.braid(run + "--input x=@large.npy"), 1,
+         "large.npy for 'x': element 17 is 1e+300, which f32 cannot hold");
   expect(b.braid(run + "--input x=@x.npy --input x=@x.npy"), 2, "--input 'x' is given twice");
   expect(b.braid(run + "--expect h=@h.npy --rtol=-1"), 2, "rtol");
   expect(b.braid(run + "--input x=@m.toml"), 1, "m.toml");
@@ -505,4 +507,88 @@ TEST_CASE("a model whose file name is not UTF-8 can be shown") {
   const Bench::Result r = b.braid("inspect --format=json 'caf\xe9.toml'");
   expect(r, 0);
   CHECK(Json::accept(r.out));
+}
+
+TEST_CASE("check compares the weights, run loads them, --weights names others") {
+  const Bench b;
+  const HostTensor x = random_tensor({DType::f32, {4, 8}}, 41, "x");
+  const HostTensor w = random_tensor({DType::f32, {8, 5}}, 42, "w");
+  const HostTensor other = random_tensor({DType::f32, {8, 5}}, 43, "w");
+  write_npy(b.at("x.npy"), x);
+  write_npy(b.at("w.npy"), w);
+  testing::write_safetensors(b.at("w.safetensors"), {{"w", w}, {"head.bias", x}});
+  testing::write_safetensors(b.at("other.safetensors"), {{"w", other}});
+  fs::create_directory(b.at("arrays"));
+  write_npy(b.at("arrays/w.npy"), w);
+  write_text(b.at("n.toml"), text_of(b.at("m.toml")) +
+                                 "[weights]\nfile = \"w.safetensors\"\nignore = [\"head.*\"]\n");
+  const std::string run = "--device sim --input x=@x.npy ";
+  expect(b.braid("run m.toml " + run + "--param w=@w.npy --output h=@h.npy"), 0);
+  expect(b.braid("run m.toml " + run + "--expect h=@h.npy"), 5);  // random weights
+  expect(b.braid("run n.toml " + run + "--expect h=@h.npy"), 0);
+  expect(b.braid("run n.toml " + run + "--expect h=@h.npy --weights other.safetensors"), 5);
+  expect(b.braid("run n.toml " + run +
+                 "--expect h=@h.npy --weights other.safetensors "
+                 "--param w=@w.npy"),
+         0);
+  expect(b.braid("run m.toml " + run + "--expect h=@h.npy --weights arrays"), 0);
+  expect(b.braid("opt m.toml --until simplify > m.bir"), 0);
+  expect(b.braid("run m.bir " + run + "--expect h=@h.npy --weights arrays"), 0);
+  if (nvrtc_is_there(b)) {
+    expect(b.braid("compile n.toml -o n.braid"), 0);
+    expect(b.braid("run n.braid " + run + "--expect h=@h.npy --weights arrays"), 0);
+    expect(b.braid("check n.braid --weights x.npy"), 1, "x.npy");
+  }
+
+  Bench::Result r = b.braid("check n.toml");
+  expect(r, 0);
+  CHECK(has(r.out, ", weights fit w.safetensors\n"));
+  CHECK(!has(b.braid("check m.toml").out, "weights"));
+  expect(b.braid("check m.toml --weights w.safetensors"), 1,
+         "w.safetensors: error[E0113]: the model has no param for 1 of the 2 tensors");
+  expect(b.braid("check m.toml --weights nowhere"), 1,
+         "error[E0100]: cannot read the weights 'nowhere': No such file");
+  write_npy(b.at("arrays/w.npy"), x);
+  r = b.braid("run m.toml --device sim --weights arrays");
+  expect(r, 1, "error[E0114]: 1 of the 1 tensor in 'arrays' does not fit the params");
+  CHECK(has(r.err, "'w' is f32[8,5], the tensor is f32[4,8]"));
+  fs::remove(b.at("w.safetensors"));
+  r = b.braid("check n.toml");
+  expect(r, 1, "n.toml:18:8: error[E0100]: cannot read the weights 'w.safetensors': No such file");
+  CHECK(has(r.err, "--weights PATH names another"));
+}
+
+TEST_CASE("--dtype replaces the file's") {
+  const Bench b;
+  std::string text = text_of(b.at("m.toml"));
+  while (has(text, "\"f32\"")) text.replace(text.find("\"f32\""), 5, "\"T\"");
+  write_text(b.at("t.toml"), text + "[dtypes]\nT = \"f32\"\n");
+  CHECK(has(b.braid("inspect t.toml").out, "f32[4,8]"));
+  const std::string half = b.braid("inspect t.toml --dtype T=bf16").out;
+  CHECK(has(half, "bf16[4,8]"));
+  CHECK(!has(half, " f32[4,8]"));
+  expect(b.braid("run t.toml --device sim --dtype=T=f16"), 0);
+  expect(b.braid("check t.toml --dtype T=half"), 2, "--dtype takes NAME=DTYPE");
+  expect(b.braid("check t.toml --dtype T"), 2, "--dtype takes NAME=DTYPE");
+  expect(b.braid("check t.toml --dtype U=f16"), 1, "the model has no dtype 'U'");
+  expect(b.braid("opt t.toml --until simplify > t.bir"), 0);
+  expect(b.braid("check t.bir --dtype T=f16"), 2, "--dtype belongs to the [dtypes]");
+}
+
+TEST_CASE("check says what it could not check for want of a dim") {
+  const Bench b;
+  std::string text = text_of(b.at("m.toml"));
+  text.replace(text.find("default = 4, "), 13, "");
+  write_text(b.at("open.toml"), text);
+  Bench::Result r = b.braid("check open.toml");
+  expect(r, 0);
+  CHECK(has(r.out, "open.toml: ok, "));
+  CHECK(has(r.out,
+            "not checked: what depends on the values of B, which have no default; give them "
+            "as --dim B=N\n"));
+  r = b.braid("check open.toml --dim B=3");
+  expect(r, 0);
+  CHECK(!has(r.out, "not checked"));
+  expect(b.braid("check open.toml --dim C=3"), 1, "no dim 'C'");
+  expect(b.braid("inspect open.toml"), 1, "dim 'B' has no value");
 }

@@ -200,7 +200,9 @@ TEST_CASE("the encoder example computes two transformer blocks") {
 TEST_CASE("each op is the builder's function") {
   struct Case {
     std::string node;  // without `out`
-    std::function<Tensor(Graph&, Tensor x, Tensor y, Tensor n, Tensor p, Tensor v)> build;
+    std::function<Tensor(Graph&, Tensor x, Tensor y, Tensor n, Tensor p, Tensor v, Tensor m,
+                         Tensor z)>
+        build;
   };
   std::vector<Case> cases;
   for (const ScalarInfo& s : scalar_functions()) {
@@ -209,18 +211,20 @@ TEST_CASE("each op is the builder's function") {
     const std::string a = logic ? "p" : "x";
     std::vector<std::string> in(static_cast<size_t>(s.arity), a);
     if (s.rule == TypeRule::select) in[0] = "p";
-    cases.push_back({fmt::format("op = \"{}\", in = [\"{}\"]", s.name, fmt::join(in, "\", \"")),
-                     [fn = s.fn, in](Graph&, Tensor x, Tensor, Tensor, Tensor p, Tensor) {
-                       std::vector<In> operands;
-                       for (const std::string& name : in) operands.push_back(name == "p" ? p : x);
-                       return apply(fn, operands);
-                     }});
+    cases.push_back(
+        {fmt::format("op = \"{}\", in = [\"{}\"]", s.name, fmt::join(in, "\", \"")),
+         [fn = s.fn, in](Graph&, Tensor x, Tensor, Tensor, Tensor p, Tensor, Tensor, Tensor) {
+           std::vector<In> operands;
+           for (const std::string& name : in) operands.push_back(name == "p" ? p : x);
+           return apply(fn, operands);
+         }});
   }
-#define CASE(text, expression)                                                            \
-  cases.push_back({text, [](Graph& g, Tensor x, Tensor y, Tensor n, Tensor p, Tensor v) { \
-                     (void)g, (void)x, (void)y, (void)n, (void)p, (void)v;                \
-                     return expression;                                                   \
-                   }})
+#define CASE(text, expression)                                                                    \
+  cases.push_back(                                                                                \
+      {text, [](Graph& g, Tensor x, Tensor y, Tensor n, Tensor p, Tensor v, Tensor m, Tensor z) { \
+         (void)g, (void)x, (void)y, (void)n, (void)p, (void)v, (void)m, (void)z;                  \
+         return expression;                                                                       \
+       }})
   CASE(R"(op = "sub", in = ["x"], rhs = 2.5)", x - 2.5);
   CASE(R"(op = "sub", in = [1, "x"])", apply(Fn::sub, {1.0, x}));
   CASE(R"(op = "lt", in = ["x"], rhs = -inf)", less(x, -INFINITY));
@@ -256,6 +260,23 @@ TEST_CASE("each op is the builder's function") {
   CASE(R"(op = "layer_norm", in = ["x", "v", "v"], eps = 0.25)", layer_norm(x, v, v, 0.25));
   CASE(R"(op = "attention", in = ["x", "y", "x"], heads = 2, causal = true, scale = 3)",
        attention(x, y, x, {2, true, 3.0}));
+  CASE(R"(op = "attention", in = ["x", "x", "x", "p"], heads = 2, kv_heads = 2)",
+       attention(x, x, x, {.heads = 2, .kv_heads = 2, .mask = p}));
+  CASE(R"(op = "argmax", in = ["x"])", argmax(x));
+  CASE(R"(op = "argmax", in = ["x"], axes = [0], keep = true, dtype = "i64")",
+       argmax(x, {{0}, true, i64}));
+  CASE(R"(op = "argmin", in = ["x"], axes = [])", argmin(x, {{}}));
+  CASE(R"(op = "log_softmax", in = ["x"], axis = 0)", log_softmax(x, 0));
+  CASE(R"(op = "rms_norm", in = ["x", "v"])", rms_norm(x, v));
+  CASE(R"(op = "rms_norm", in = ["x", "v"], eps = 0.5)", rms_norm(x, v, 0.5));
+  CASE(R"(op = "l2_normalize", in = ["x"], axis = 0, eps = 2)", l2_normalize(x, 0, 2));
+  CASE(R"(op = "cross_entropy", in = ["y", "m"])", cross_entropy(y, m));
+  CASE(R"(op = "pad", in = ["x"], low = [1, 0], high = [0, 2], value = -inf)",
+       pad(x, {1, 0}, {0, 2}, -INFINITY));
+  CASE(R"(op = "pad", in = ["n"], low = [1, 1], high = [1, 1])", pad(n, {1, 1}, {1, 1}));
+  CASE(R"(op = "stack", in = ["x", "y", "x"], axis = -1)", stack({x, y, x}, -1));
+  CASE(R"(op = "unsqueeze", in = ["x"], axis = 1)", unsqueeze(x, 1));
+  CASE(R"(op = "squeeze", in = ["z"], axes = [0, -1])", squeeze(z, {0, -1}));
 #undef CASE
   std::set<std::string> covered;
   for (const Case& c : cases) {
@@ -275,6 +296,8 @@ y = {{ dtype = "f32", shape = ["A", 2] }}
 n = {{ dtype = "i32", shape = ["A", 2] }}
 p = {{ dtype = "b1", shape = ["A", 2] }}
 v = {{ dtype = "f32", shape = [2] }}
+m = {{ dtype = "i64", shape = ["A"] }}
+z = {{ dtype = "f16", shape = [1, "A", 1] }}
 [graph]
 nodes = [ {{ out = "o", {} }} ]
 [outputs]
@@ -284,8 +307,9 @@ o = "o"
     Graph want("g");
     const Tensor x = want.input("x", {f32, {2, 2}}), y = want.input("y", {f32, {2, 2}});
     const Tensor n = want.input("n", {i32, {2, 2}}), p = want.input("p", {b1, {2, 2}});
-    const Tensor v = want.input("v", {f32, {2}});
-    want.output("o", c.build(want, x, y, n, p, v));
+    const Tensor v = want.input("v", {f32, {2}}), m = want.input("m", {i64, {2}});
+    const Tensor z = want.input("z", {f16, {1, 2, 1}});
+    want.output("o", c.build(want, x, y, n, p, v, m, z));
     CHECK(shape_of(got) == shape_of(want.ir()));
   }
   for (const toml_reader::OpSpec& op : toml_reader::ops()) {
