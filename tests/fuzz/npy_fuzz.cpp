@@ -10,7 +10,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace braid;
   try {
-    const HostTensor tensor = read_npy(fuzz::memory_file(data, size));
+    const std::string& file = fuzz::memory_file(data, size);
+    const HostTensor tensor = read_npy(file);
+    if (npy_type(file) != tensor.type) fuzz::fail("the header alone gives another type");
     static const std::string copy = "/dev/shm/braid_npy_fuzz." + std::to_string(::getpid());
     write_npy(copy, tensor);
     const HostTensor again = read_npy(copy);

@@ -13,9 +13,11 @@
 #include "frontend/toml.hpp"
 #include "ir/file.hpp"
 #include "ir/text.hpp"
+#include "tests/unit/safetensors_help.hpp"
 
 namespace fs = std::filesystem;
 using namespace braid;
+using testing::write_safetensors;
 
 namespace {
 
@@ -82,6 +84,12 @@ struct Seeds {
   }
 };
 
+/// Without the upper half of the header's length, as safetensors_fuzz takes it.
+void add_weights(const Seeds& seeds, const std::string& name, const std::string& file) {
+  const std::string bytes = read_file(file);
+  seeds.add("safetensors", name, bytes.substr(0, 4) + bytes.substr(8));
+}
+
 void arrays(const Seeds& seeds) {
   const fs::path file = seeds.out / "array.npy";
   for (const DType dtype : {f16, f32, f64, i8, u8, i32, i64, b1}) {
@@ -94,6 +102,20 @@ void arrays(const Seeds& seeds) {
     }
   }
   fs::remove(file);
+  std::vector<std::pair<std::string, HostTensor>> tensors;
+  for (int i = 0; i < 9; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const std::string name(name_of(dtype));
+    tensors.emplace_back(name, random_tensor({dtype, Shape{2, i}}, 1, name));
+    write_safetensors(file.string(), {tensors.back()});
+    add_weights(seeds, name, file.string());
+  }
+  write_safetensors(file.string(), tensors);
+  add_weights(seeds, "all", file.string());
+  fs::remove(file);
+  std::ofstream(seeds.out / "safetensors.dict")
+      << "\"\\\"dtype\\\":\"\n\"\\\"shape\\\":\"\n\"\\\"data_offsets\\\":\"\n\"BF16\"\n\"BOOL\"\n"
+         "\"I64\"\n\"__metadata__\"\n\"18446744073709551615\"\n";
   std::ofstream(seeds.out / "npy.dict") << "\"descr\"\n\"fortran_order\"\n\"shape\"\n\"True\"\n"
                                            "\"False\"\n\"<f4\"\n\"|b1\"\n\"|u1\"\n\"<i8\"\n";
 }
