@@ -86,7 +86,7 @@ Tensor build_pad(const OpCall& c) {
 }
 
 Tensor build_linear(const OpCall& c) {
-  const Tensor y = matmul(c.in[0], c.in[1]);
+  const Tensor y = matmul(c.in[0], c.in[1], matmul_opts(c));
   return c.in.size() < 3 ? y : apply(Fn::add, {In(y, c.where), c.in[2]});
 }
 
@@ -125,7 +125,8 @@ std::vector<OpSpec> make_ops() {
                    false,
                    {{"ta", K::boolean}, {"tb", K::boolean}, {"out_dtype", K::dtype}},
                    [](const OpCall& c) { return matmul(c.in[0], c.in[1], matmul_opts(c)); }});
-  table.push_back({"linear", 2, 3, false, {}, build_linear});
+  table.push_back(
+      {"linear", 2, 3, false, {{"tb", K::boolean}, {"out_dtype", K::dtype}}, build_linear});
   table.push_back({"reshape", 1, 1, false, {{"shape", K::free_shape, true}}, [](const OpCall& c) {
                      return reshape(c.in[0], c.get("shape", std::vector<DimArg>{}));
                    }});

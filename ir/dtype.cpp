@@ -77,4 +77,10 @@ uint16_t f32_to_bf16(float x) { return f64_to_bf16(x); }
 uint16_t f64_to_f16(double x) { return pack(x, 10, -14, 15); }
 uint16_t f64_to_bf16(double x) { return pack(x, 7, -126, 127); }
 
+float round_to_tf32(float x) {
+  if (!std::isfinite(x)) return x;
+  // The carry out of the mantissa makes the next power of two, at the top infinity.
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000u) & ~0x1fffu);
+}
+
 }  // namespace braid

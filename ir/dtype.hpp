@@ -43,5 +43,8 @@ uint16_t f32_to_bf16(float x);
 /// Straight from double, so that no value is rounded twice.
 uint16_t f64_to_f16(double x);
 uint16_t f64_to_bf16(double x);
+/// What tensor cores keep of an f32: 10 explicit bits of the mantissa; to nearest, ties away from
+/// zero, as cvt.rna.tf32.f32 rounds.
+float round_to_tf32(float x);
 
 }  // namespace braid

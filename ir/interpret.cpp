@@ -118,8 +118,13 @@ class Interpreter {
         const auto& a = std::get<ReduceAttr>(op.attrs);
         return interpret_reduce(a.fn, in(op, 0), a.axes, type);
       }
-      case OpKind::dot:
-        return interpret_dot(in(op, 0), in(op, 1), std::get<DotAttr>(op.attrs), type);
+      case OpKind::dot: {
+        const auto& a = std::get<DotAttr>(op.attrs);
+        if (!a.tf32 || rounding_ == Rounding::wide) {
+          return interpret_dot(in(op, 0), in(op, 1), a, type);
+        }
+        return interpret_dot(rounded_to_tf32(in(op, 0)), rounded_to_tf32(in(op, 1)), a, type);
+      }
       case OpKind::view:
         return interpret_view(in(op, 0), std::get<ViewAttr>(op.attrs), type);
       case OpKind::concat: {

@@ -143,6 +143,11 @@ void round_to_dtype(WideTensor& t) {
   for (double& x : t.f) x = round_one(x, t.type.dtype);
 }
 
+WideTensor rounded_to_tf32(WideTensor t) {
+  for (double& x : t.f) x = static_cast<double>(round_to_tf32(static_cast<float>(x)));
+  return t;
+}
+
 WideTensor interpret_literal(const Literal& literal) {
   HostTensor host;
   host.type = literal.splat ? TensorType{literal.type.dtype, {}} : literal.type;

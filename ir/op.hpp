@@ -47,6 +47,7 @@ struct ReduceAttr {
 };
 struct DotAttr {
   bool ta = false, tb = false;  // lhs is [B..,K,M], rhs is [B..,N,K]
+  bool tf32 = false;            // f32 operands may be rounded to tf32; set by the bind pass
   bool operator==(const DotAttr&) const = default;
 };
 struct ViewAttr {

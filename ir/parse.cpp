@@ -383,6 +383,7 @@ class Parser : Reader {
     if (auto* a = std::get_if<DotAttr>(&op.attrs)) {
       if (name == "ta") return void(a->ta = take_bool());
       if (name == "tb") return void(a->tb = take_bool());
+      if (name == "tf32") return void(a->tf32 = take_bool());
     }
     if (auto* a = std::get_if<ViewAttr>(&op.attrs)) {
       const bool slice = a->kind == ViewKind::slice;

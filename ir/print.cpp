@@ -92,6 +92,7 @@ std::string attributes(const Graph& g, const Op& op) {
       std::string s;
       if (a.ta) s += "ta=true";
       if (a.tb) s += s.empty() ? "tb=true" : ", tb=true";
+      if (a.tf32) s += s.empty() ? "tf32=true" : ", tf32=true";
       return s;
     }
     std::string operator()(const ViewAttr& a) const {

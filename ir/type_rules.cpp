@@ -211,6 +211,9 @@ TypeAnswer type_dot(const TypeQuery& q) {
   }
   if (l.dtype != r.dtype) return refuse(fmt::format("dot: dtypes differ: {}", pair()));
   if (l.dtype == DType::b1) return refuse(fmt::format("dot: b1 cannot be multiplied: {}", pair()));
+  if (a.tf32 && l.dtype != DType::f32) {
+    return refuse(fmt::format("dot: tf32 rounds f32 operands, and these are not f32: {}", pair()));
+  }
   TensorType t{l.dtype, {}};
   for (int i = 0; i < rank - 2; ++i) {
     if (l.shape[i] != r.shape[i]) {

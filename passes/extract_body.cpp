@@ -31,7 +31,7 @@ class Extractor {
       const ir::Op& op = graph_.op(id);
       std::vector<ValueId> operands;
       for (ValueId v : op.operands) operands.push_back(here(v));
-      to_[op.result.index] = add(op, std::move(operands));
+      to_[op.result.index] = add_once(op, std::move(operands));
     }
     size_t count = 0;
     for (ValueId v : group_.outputs) {
@@ -80,7 +80,23 @@ class Extractor {
     if (const auto found = to_.find(v.index); found != to_.end()) return found->second;
     std::vector<ValueId> operands;
     for (ValueId operand : op.operands) operands.push_back(here(operand));
-    return to_[v.index] = add(op, std::move(operands));
+    return to_[v.index] = add_once(op, std::move(operands));
+  }
+
+  /// Maps and views that recompute made for several uses are one again inside a kernel.
+  ValueId add_once(const ir::Op& op, std::vector<ValueId> operands) {
+    if (op.kind != OpKind::map && op.kind != OpKind::view) return add(op, std::move(operands));
+    for (ValueId other : made_from_[operands[0].index]) {
+      const ir::Op& made = body_.def(other);
+      if (made.kind == op.kind && made.attrs == op.attrs && made.operands == operands &&
+          body_.type(other) == graph_.type(op.result)) {
+        return other;
+      }
+    }
+    const uint32_t from = operands[0].index;
+    const ValueId made = add(op, std::move(operands));
+    made_from_[from].push_back(made);
+    return made;
   }
 
   ValueId add(const ir::Op& op, std::vector<ValueId> operands) {
@@ -97,6 +113,7 @@ class Extractor {
   std::vector<ValueId> written_;    // versions that the group replaces
   ir::Graph body_{"body"};
   std::map<uint32_t, ValueId> to_;
+  std::map<uint32_t, std::vector<ValueId>> made_from_;  // by first operand: maps and views of it
   std::vector<ValueId> sources_;
   int inputs_ = 0, params_ = 0;
 };

@@ -6,11 +6,14 @@
 
 namespace braid {
 
+std::string_view name_of(Math m) { return m == Math::tf32 ? "tf32" : "strict"; }
+
 std::string to_string(const Options& o) {
   const auto on = [](bool b) { return b ? "on" : "off"; };
-  std::string s = fmt::format("target={} sms={} streams={} simplify={} fuse={} reuse={} reduce={}",
-                              o.target.arch, o.target.sms, o.streams, on(o.simplify), on(o.fuse),
-                              on(o.reuse), on(o.reduce));
+  std::string s =
+      fmt::format("target={} sms={} math={} streams={} simplify={} fuse={} reuse={} reduce={}",
+                  o.target.arch, o.target.sms, name_of(o.math), o.streams, on(o.simplify),
+                  on(o.fuse), on(o.reuse), on(o.reduce));
   DimTable::Bindings dims = o.dims;
   std::sort(dims.begin(), dims.end());
   for (const auto& [name, value] : dims) s += fmt::format(" {}={}", name, value);

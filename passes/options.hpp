@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/program.hpp"
@@ -12,8 +13,16 @@ namespace braid {
 /// One step of long work: "kernels", 3 of 17. Return false to cancel.
 using Progress = std::function<bool(std::string_view phase, int64_t step, int64_t total)>;
 
+/// How f32 matrix products are computed.
+enum class Math : uint8_t {
+  strict,  // in f32
+  tf32,    // by tensor cores, operands rounded to 10 bits of mantissa, sums in f32
+};
+std::string_view name_of(Math m);
+
 struct Options {
   Target target{};
+  Math math = Math::strict;
   DimTable::Bindings dims{};
   int streams = 8;     // upper bound on concurrently running nodes
   bool fuse = true;    // off: one kernel per op

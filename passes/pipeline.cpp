@@ -10,6 +10,7 @@
 #include "ir/text.hpp"
 #include "passes/check.hpp"
 #include "passes/plan.hpp"
+#include "passes/recompute.hpp"
 #include "passes/view_chains.hpp"
 #include "passes/wide_concats.hpp"
 
@@ -19,6 +20,14 @@ namespace {
 std::string graph_text(const Compilation& c) { return ir::print(c.graph); }
 std::string program_text(const Compilation& c) { return to_text(c.program); }
 
+void set_math(ir::Graph& g, Math math) {
+  if (math == Math::strict) return;
+  for (ir::Op& op : g.ops()) {
+    auto* const dot = std::get_if<ir::DotAttr>(&op.attrs);
+    if (dot && g.type(op.operands[0]).dtype == DType::f32) dot->tf32 = true;
+  }
+}
+
 void run_bind(Compilation& c, const Options& o) {
   c.source_ops = static_cast<uint32_t>(c.graph.ops().size());
   c.graph.bind_dims(o.dims);
@@ -27,6 +36,7 @@ void run_bind(Compilation& c, const Options& o) {
                                     [&](const auto& d) { return d.first == s.name; });
     c.dims.emplace_back(s.name, given == o.dims.rend() ? *s.default_value : given->second);
   }
+  set_math(c.graph, o.math);
 }
 
 void run_simplify(Compilation& c, const Options& o) {
@@ -65,8 +75,14 @@ void verify_graph(const Compilation& c, const Options& o, std::string_view pass)
 }
 
 constexpr Pass kPasses[] = {
-    {"bind", "give every symbolic dim its value", run_bind, graph_text, "bir"},
+    {"bind", "give every symbolic dim its value, and f32 products their arithmetic", run_bind,
+     graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
+     graph_text, "bir"},
+    {"recompute", "broadcast maps of inputs and params computed where they are used",
+     [](Compilation& c, const Options& o) {
+       if (o.fuse) recompute_broadcasts(c.graph);
+     },
      graph_text, "bir"},
     {"views", "memory in between where views are many in a row, or a concat's operands too many",
      run_views, graph_text, "bir"},

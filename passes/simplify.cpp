@@ -22,7 +22,9 @@ uint64_t hash_of(const ir::Attrs& attrs) {
   if (const auto* r = std::get_if<ir::ReduceAttr>(&attrs)) {
     return mix(mix(h, static_cast<uint64_t>(r->fn)), r->axes);
   }
-  if (const auto* d = std::get_if<ir::DotAttr>(&attrs)) return mix(h, (d->ta ? 2U : 0U) + d->tb);
+  if (const auto* d = std::get_if<ir::DotAttr>(&attrs)) {
+    return mix(h, (d->tf32 ? 4U : 0U) + (d->ta ? 2U : 0U) + d->tb);
+  }
   if (const auto* a = std::get_if<ir::AxisAttr>(&attrs)) {
     return mix(h, static_cast<uint64_t>(a->axis));
   }

@@ -64,6 +64,15 @@ void OpList::reductions() {
   }
 }
 
+void OpList::tensor_cores(const std::string& name, DType dtype, const Body& body, double factor) {
+  // Rounding both operands to tf32 costs about what one rounding of the result to f16 does.
+  add(name, dtype, body, dtype == f32 ? factor * tolerance_of(f16) / tolerance_of(f32) : factor);
+  for (ir::Op& op : cases_.back().graph.ops()) {
+    auto* const dot = std::get_if<ir::DotAttr>(&op.attrs);
+    if (dot && dtype == f32) dot->tf32 = true;
+  }
+}
+
 void OpList::dots() {
   struct Size {
     int64_t m, n, k;
@@ -117,6 +126,55 @@ void OpList::dots() {
           g.output("h", h);
           g.output("y", h + slice(a, {.axis = 0}));
           g.output("t", h * transpose(g.input("c", type(t, {50, 31})), {1, 0}));
+        },
+        2);
+  }
+  for (DType t : {f32, f16, bf16}) {
+    for (int i = 0; i < 16; ++i) {
+      // Half of them in whole packs of 16 bytes, half of any size.
+      const int64_t unit = i % 2 == 0 ? 8 : 1;
+      const Size s{pick(1, 200), unit * pick(1, 200 / unit), unit * pick(1, 200 / unit)};
+      const bool ta = pick(0, 1), tb = pick(0, 1);
+      tensor_cores(
+          fmt::format("mma_{}_{}_{}x{}x{}_{}{}", name_of(t), i, s.m, s.n, s.k, ta ? "a" : "",
+                      tb ? "b" : ""),
+          t, [&](Graph& g) {
+            const Tensor a = g.input("a", type(t, ta ? Extents{s.k, s.m} : Extents{s.m, s.k}));
+            const Tensor b = g.input("b", type(t, tb ? Extents{s.n, s.k} : Extents{s.k, s.n}));
+            g.output("y", matmul(a, b, {.ta = ta, .tb = tb}));
+          });
+    }
+    for (const Size& s :
+         {Size{1, 768, 3072}, Size{8, 50, 512}, Size{128, 256, 256},
+          t == bf16 ? Size{512, 768, 3072} : Size{192, 320, 512}, Size{700, 1100, 40}}) {
+      tensor_cores(fmt::format("mma_{}_{}x{}x{}", name_of(t), s.m, s.n, s.k), t, [&](Graph& g) {
+        g.output("y", matmul(g.input("a", type(t, {s.m, s.k})), g.input("b", type(t, {s.k, s.n}))));
+      });
+    }
+    tensor_cores(fmt::format("mma_batch_{}", name_of(t)), t, [&](Graph& g) {
+      g.output("y",
+               matmul(g.input("a", type(t, {3, 2, 40, 72})), g.input("b", type(t, {2, 72, 24}))));
+      g.output("none", matmul(g.input("c", type(t, {2, 9, 0})), g.input("d", type(t, {2, 0, 16}))));
+    });
+    tensor_cores(fmt::format("mma_slices_{}", name_of(t)), t, [&](Graph& g) {
+      // From 3 on nothing is aligned, from 16 on everything.
+      for (const int64_t start : {3, 16}) {
+        const Tensor a = g.input(fmt::format("a{}", start), type(t, {33, 144}));
+        const Tensor b = g.input(fmt::format("b{}", start), type(t, {112, 96}));
+        g.output(fmt::format("y{}", start),
+                 matmul(slice(a, {.axis = 1, .start = start, .stop = start + 112}),
+                        slice(b, {.axis = 1, .start = start, .stop = start + 64})));
+      }
+    });
+    tensor_cores(
+        fmt::format("mma_epilogue_{}", name_of(t)), t,
+        [&](Graph& g) {
+          const Tensor a = g.input("a", type(t, {65, 96}));
+          const Tensor y = matmul(a, g.input("w", type(t, {96, 96})));
+          const Tensor h = relu(y + g.input("b", type(t, {96})));
+          g.output("h", h);
+          g.output("y", h + slice(a, {.axis = 0}));
+          g.output("t", h * transpose(g.input("c", type(t, {96, 65})), {1, 0}));
         },
         2);
   }

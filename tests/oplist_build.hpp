@@ -101,6 +101,8 @@ class OpList {
   void other_dtypes();
   void int_specials();
   // oplist.cpp
+  /// A case whose products go through tensor cores; those of f32 as tf32.
+  void tensor_cores(const std::string& name, DType dtype, const Body& body, double factor = 1);
   void reductions();
   void dots();
   void views();

@@ -71,6 +71,7 @@ struct RunArgs {
   std::string device = "auto";
   std::vector<std::string> inputs, params, outputs, expects;  // NAME=@FILE.npy
   double rtol = 1e-4, atol = 1e-6;
+  double cosine = 0;  // 0: compare elements
   uint64_t seed = 1;
   int64_t steps = 1;
   bool stream = false;

@@ -175,6 +175,9 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
       ->check(CLI::NonNegativeNumber);
   c->add_option("--atol", a.run.atol, "absolute tolerance per element (default 1e-6)")
       ->check(CLI::NonNegativeNumber);
+  c->add_option("--cosine", a.run.cosine,
+                "instead of --rtol and --atol: the least cosine between rows (the last axis)")
+      ->check(CLI::Range(0.0, 1.0));
   c->add_option("--seed", a.run.seed, "of random inputs and params (default 1)")
       ->check(not_a_number);
   c->add_option("--steps", a.run.steps, "launches; state carries over (default 1)");

@@ -61,6 +61,44 @@ std::string mismatch(const HostTensor& a, const HostTensor& b, double rtol, doub
                      a.numel(), worst, value_text(a, worst), value_text(b, worst));
 }
 
+/// The least cosine between rows, which lie along the last axis. NaN if a row is not finite or is
+/// zero on one side only.
+double least_cosine(const HostTensor& a, const HostTensor& b) {
+  const Shape& s = a.type.shape;
+  const int64_t n = s.rank() == 0 ? 1 : s[s.rank() - 1].value();
+  double least = 1;
+  for (int64_t row = 0; n > 0 && row < a.numel() / n; ++row) {
+    double ab = 0, aa = 0, bb = 0;
+    for (int64_t i = row * n; i < (row + 1) * n; ++i) {
+      ab += a.at(i) * b.at(i);
+      aa += a.at(i) * a.at(i);
+      bb += b.at(i) * b.at(i);
+    }
+    const double cosine = aa == 0 && bb == 0 ? 1 : ab / std::sqrt(aa * bb);
+    if (!(cosine >= least)) least = cosine;
+    if (std::isnan(least)) return least;
+  }
+  return least;
+}
+
+/// Compares as the flags ask: a line, and whether it is as expected.
+std::pair<std::string, bool> compare(const HostTensor& got, const HostTensor& expected,
+                                     const RunArgs& a) {
+  const double error = relative_error(got, expected);
+  if (a.cosine > 0) {
+    const double cosine = least_cosine(got, expected);
+    const bool good = cosine >= a.cosine;
+    return {fmt::format("{}: least cosine of a row {:.7f}{}, relative error {:.3g}",
+                        good ? "as expected" : "MISMATCH", cosine,
+                        good ? "" : fmt::format(" is below {}", a.cosine), error),
+            good};
+  }
+  const std::string wrong = mismatch(got, expected, a.rtol, a.atol);
+  return {wrong.empty() ? fmt::format("as expected: relative error {:.3g}", error)
+                        : fmt::format("MISMATCH: {}; relative error {:.3g}", wrong, error),
+          wrong.empty()};
+}
+
 }  // namespace
 
 int run_command(const RunArgs& a, const GlobalArgs& g) {
@@ -122,11 +160,9 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
     const HostTensor& got = results.at(b.name);
     std::string line = summary(b.name, got);
     if (const auto it = expected.find(b.name); it != expected.end()) {
-      const std::string wrong = mismatch(got, it->second, a.rtol, a.atol);
-      line +=
-          fmt::format("\n  {}: {}relative error {:.3g}", wrong.empty() ? "as expected" : "MISMATCH",
-                      wrong.empty() ? "" : wrong + "; ", relative_error(got, it->second));
-      if (!wrong.empty()) code = kMismatch;
+      const auto [text, good] = compare(got, it->second, a);
+      line += "\n  " + text;
+      if (!good) code = kMismatch;
     }
     print_out(line + "\n");
   }

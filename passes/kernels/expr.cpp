@@ -159,6 +159,21 @@ std::string ExprWriter::load(ir::ValueId v, const At& at) {
   return name;
 }
 
+std::optional<ExprWriter::Load> ExprWriter::in_memory(ir::ValueId v, const At& at) {
+  const ir::Op& op = body_.def(v);
+  if (op.kind == OpKind::view) {
+    return in_memory(op.operands[0], through_view(pool_, std::get<ir::ViewAttr>(op.attrs),
+                                                  body_.type(op.operands[0]), body_.type(v), at));
+  }
+  const bool reads_param =
+      op.kind == OpKind::read && body_.def(op.operands[0]).kind == OpKind::param;
+  if (op.kind != OpKind::input && !reads_param) return std::nullopt;
+  const ir::ValueId memory = reads_param ? op.operands[0] : v;
+  loads_.push_back(
+      {signature_.arg_of(memory), linearize(pool_, at, body_.type(v).shape.extents())});
+  return loads_.back();
+}
+
 std::string ExprWriter::map(const ir::Op& op, const At& at) {
   const Fn fn = std::get<ir::MapAttr>(op.attrs).fn;
   std::vector<std::string> operands;

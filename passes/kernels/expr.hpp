@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -60,6 +61,9 @@ class ExprWriter {
     Index linear;
   };
   const std::vector<Load>& loads() const { return loads_; }
+  /// Where that element stands in memory, if nothing but views lies between an argument and `v`:
+  /// for callers that move it in ways of their own. Counts as a load.
+  std::optional<Load> in_memory(ir::ValueId v, const At& at);
   IndexPool& pool() { return pool_; }
   const ir::Graph& body() const { return body_; }
   const Signature& signature() const { return signature_; }

@@ -1,12 +1,11 @@
 // Elementwise kernels of the row family.
 #include <fmt/format.h>
 
+#include "passes/kernels/packs.hpp"
 #include "passes/kernels/row.hpp"
 
 namespace braid::kernels {
 namespace {
-
-constexpr int64_t kPack = 4;
 
 /// Every sink at the thread's element: where the walk of the first one leads, else in its own
 /// row-major order.
@@ -34,16 +33,7 @@ std::string thread_index(std::string_view type, uint32_t threads) {
                        : fmt::format("(long long)blockIdx.x * {} + threadIdx.x", threads);
 }
 
-/// Splits linear = 4 * pack + k if it has that form; the pack's index does not depend on k.
-bool split_pack(IndexPool& pool, Index linear, Index k, Index* pack) {
-  if (pool.coefficient(linear, k) != 1) return false;
-  const Index first = pool.add(linear, pool.mul(k, -1));
-  if (pool.depends_on(first, k) || pool.mod(first, kPack) != pool.constant(0)) return false;
-  *pack = pool.div(first, kPack);
-  return true;
-}
-
-/// Four consecutive elements a thread; what lies consecutive in memory too moves as one pack.
+/// A pack of consecutive elements a thread.
 Emitted emit_packed(const ir::Graph& body, const Signature& signature,
                     const std::vector<Sink>& sinks, std::string_view symbol, int64_t numel) {
   constexpr uint32_t kThreads = 256;
@@ -58,37 +48,7 @@ Emitted emit_packed(const ir::Graph& body, const Signature& signature,
   const std::vector<PlacedSink> placed =
       place(body, pool, sinks, pool.add(pool.mul(pack, kPack), k));
 
-  std::map<std::pair<size_t, Index>, std::string> read, written;
-  std::vector<std::string> stores;
-  w.set_memory([&](size_t arg, Index linear) {
-    Index at;
-    if (!split_pack(pool, linear, k, &at) || !w.directly_in_loop()) return w.element(arg, linear);
-    std::string& name = read[{arg, at}];
-    if (name.empty()) {
-      name = w.fresh("pack_" + signature.args[arg].name);
-      w.line_before_loop(fmt::format("const auto {} = braid_load_pack<{}>({}, {});", name, kPack,
-                                     signature.args[arg].name, pool.text(at)));
-    }
-    return name + ".at[k]";
-  });
-  w.open_loop({k});
-  write_sinks(w, placed, [&](size_t arg, Index linear) {
-    Index at;
-    if (!split_pack(pool, linear, k, &at)) return w.element(arg, linear);
-    std::string& name = written[{arg, at}];
-    if (name.empty()) {
-      const Argument& a = signature.args[arg];
-      name = w.fresh("to_" + a.name);
-      w.line_before_loop(
-          fmt::format("braid_pack<{}, {}> {};", storage_type(a.type.dtype), kPack, name));
-      stores.push_back(fmt::format("braid_store_pack({}, {}, {});", a.name, pool.text(at), name));
-    }
-    return name + ".at[k]";
-  });
-  const std::vector<std::string> loop = w.close();
-  w.line("#pragma unroll");
-  w.block(fmt::format("for (int k = 0; k < {}; ++k)", kPack), loop);
-  w.lines(stores);
+  write_packed_sinks(w, k, placed, [] {});
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(kThreads), w.finish()),
           launch_of((packs + kThreads - 1) / kThreads, kThreads)};

@@ -82,6 +82,7 @@ TEST_CASE("the examples are the golden graphs") {
   const auto models = files(kRoot / "examples", ".toml");
   CHECK(models.size() >= 2);
   for (const auto& path : models) {
+    if (path.stem() == "minilm") continue;  // too long to read; tests/minilm has its numbers
     const TomlModel model =
         read_toml(read_file(path).value(), "examples/" + path.filename().string());
     compare(path.stem().string() + ".bir", ir::print(model.graph->ir()));

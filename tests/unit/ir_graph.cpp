@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <limits>
+#include <random>
 
 #include "ir/graph.hpp"
 #include "ir/text.hpp"
@@ -66,6 +69,27 @@ TEST_CASE("every 16-bit float survives f32 and back") {
       CHECK((f32_to_bf16(brain) & 0x7fff) > 0x7f80);
     }
   }
+}
+
+TEST_CASE("tf32 keeps ten bits behind the first, to nearest, halves away from zero") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 100000; ++i) {
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    const float y = round_to_tf32(x);
+    if (!std::isfinite(x)) {
+      CHECK(std::bit_cast<uint32_t>(y) == std::bit_cast<uint32_t>(x));
+      continue;
+    }
+    // std::round takes halves away from zero. Subnormals keep the spacing of the smallest normals.
+    const int exponent = std::max(std::ilogb(x == 0 ? 1e-45f : x), -126);
+    const double step = std::ldexp(1.0, exponent - 10);
+    CHECK(static_cast<double>(y) == static_cast<double>(static_cast<float>(
+                                        std::round(static_cast<double>(x) / step) * step)));
+  }
+  CHECK(round_to_tf32(1.0f + 0x1p-11f) == 1.0f + 0x1p-10f);
+  CHECK(round_to_tf32(-1.0f - 0x1p-11f) == -1.0f - 0x1p-10f);
+  CHECK(round_to_tf32(1.0f + 0x1.fp-12f) == 1.0f);
+  CHECK(std::isinf(round_to_tf32(std::numeric_limits<float>::max())));
 }
 
 TEST_CASE("16-bit floats are rounded to the nearest, halves to even") {

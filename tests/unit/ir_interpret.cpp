@@ -201,6 +201,28 @@ TEST_CASE("rounding between ops changes results of random graphs only a little")
   CHECK(compared > 10000);
 }
 
+TEST_CASE("tf32 products round their operands where values are rounded at all") {
+  const Graph g = graph(R"(
+    %0: f32[1,3] = input "a"
+    %1: f32[3,1] = input "b"
+    %2: f32[1,1] = dot %0, %1 {tf32=true}
+    %3: f32[1,1] = dot %0, %1
+    output "y" %2
+    output "z" %3
+  )");
+  WideTensor a{{DType::f32, {Dim(1), Dim(3)}}, {1 + 0x1p-11, 3, 1 + 0x1p-12}, {}};
+  WideTensor b{{DType::f32, {Dim(3), Dim(1)}}, {-1, 0x1p-9, 1 + 0x1p-10}, {}};
+  TensorMap params;
+  const double exact = -1 - 0x1p-11 + 3 * 0x1p-9 + (1 + 0x1p-12) * (1 + 0x1p-10);
+  const double rounded = -1 - 0x1p-10 + 3 * 0x1p-9 + 1 + 0x1p-10;
+  const TensorMap wide = interpret(g, {{"a", a}, {"b", b}}, params);
+  CHECK(wide.at("y").f[0] == exact);
+  CHECK(wide.at("z").f[0] == exact);
+  const TensorMap narrow = interpret(g, {{"a", a}, {"b", b}}, params, Rounding::dtype);
+  CHECK(narrow.at("y").f[0] == rounded);
+  CHECK(narrow.at("z").f[0] == static_cast<double>(static_cast<float>(exact)));
+}
+
 TEST_CASE("a large product is done in moments, and right wherever one looks") {
   const int64_t m = 300, n = 257, k = 1023;
   const Graph g = parse(R"(bir 1

@@ -202,7 +202,7 @@ TEST_CASE("every op kind and attribute is parsed") {
   %2: state bf16[] = param "r"
   %3: f32[4,B] = read %0
   %4: f32[B,B] = dot %3, %3 {ta=true}
-  %5: f32[4,4] = dot %3, %3 "s/dot" {tb=true}
+  %5: f32[4,4] = dot %3, %3 "s/dot" {tb=true, tf32=true}
   %6: f32[B,B] = transpose %4 {axes=[1, 0]}
   %7: b1[B,B] = le %4, %6
   %8: f32[B,B] = select %7, %4, %6

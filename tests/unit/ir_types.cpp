@@ -142,6 +142,12 @@ TEST_CASE("dot") {
   CHECK(dot("f32[2,3,4]", "f32[5,4,6]") == "dot: batch axis 0 differs: f32[2,3,4] x f32[5,4,6]");
   CHECK(dot("f32[2,3]", "f16[3,2]") == "dot: dtypes differ: f32[2,3] x f16[3,2]");
   CHECK(dot("b1[2,3]", "b1[3,2]") == "dot: b1 cannot be multiplied: b1[2,3] x b1[3,2]");
+  const auto tf32 = [&](std::string_view a, std::string_view b, std::string_view declared = {}) {
+    return r.answer(OpKind::dot, DotAttr{.tf32 = true}, {a, b}, declared);
+  };
+  CHECK(tf32("f32[2,3]", "f32[3,4]") == "f32[2,4]");
+  CHECK(tf32("bf16[2,3]", "bf16[3,4]", "f32[2,4]") ==
+        "dot: tf32 rounds f32 operands, and these are not f32: bf16[2,3] x bf16[3,4]");
   // What may be declared beside the operands' dtype.
   for (int i = 0; i < kNumDTypes - 1; ++i) {
     for (int o = 0; o < kNumDTypes; ++o) {

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels_kit.hpp"
-#include "passes/kernels/dot.hpp"
+#include "passes/kernels/dot_simt.hpp"
 
 namespace braid::test {
 namespace {

@@ -1,11 +1,14 @@
 // Kernel bodies for tests: a short way to write them, and the list that every check runs through.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "passes/kernels/family.hpp"
 
 namespace braid::test {
 
@@ -24,7 +27,8 @@ class Body {
   V map(Fn fn, std::vector<V> operands);
   V cast(V v, DType dtype);
   V reduce(Fn fn, V v, std::vector<int> axes);
-  V dot(V a, V b, bool ta = false, bool tb = false);
+  V dot(V a, V b, bool ta = false, bool tb = false, bool tf32 = false);
+  V dot_to(V a, V b, DType result);
   V reshape(V v, std::initializer_list<Dim> shape);
   V transpose(V v, std::vector<int64_t> axes);
   V broadcast(V v, std::initializer_list<Dim> shape, std::vector<int64_t> axes);
@@ -47,6 +51,12 @@ struct KernelCase {
   std::string family;  // "row" or "dot"
   ir::Graph body;
   bool local_memory = false;  // allowed to use it
+  /// In place of the family's.
+  std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol)> writes{};
+
+  kernels::Emitted emit() const {
+    return writes ? writes(body, name) : kernels::family(family).emit(body, name, Target{});
+  }
 };
 /// One case per thing that the families must get right.
 std::vector<KernelCase> row_cases();

@@ -14,66 +14,12 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "kernels_cpu_shim.hpp"
 #include "passes/kernels/cuda_text.hpp"
 #include "passes/kernels/prelude.hpp"
 
 namespace braid::test {
 namespace {
-
-// What the kernel text finds in place of the compiler's CUDA built-ins and the prelude's PTX.
-constexpr std::string_view kShim = R"cpp(
-#include <math.h>
-#include <string.h>
-#define __global__
-#define __device__
-#define __launch_bounds__(...)
-#define __shared__ static
-  struct BraidIndex {
-    unsigned x, y, z;
-  };
-  extern "C" {
-  BraidIndex threadIdx, blockIdx;
-  struct BraidHost {
-    void (*block_barrier)();
-    void (*warp_barrier)();
-    float (*f16_to_f32)(unsigned short);
-    unsigned short (*f32_to_f16)(float);
-    unsigned short (*f32_to_bf16)(float);
-  } braid_host;
-  }
-  static unsigned long long braid_lanes[1024];
-  static inline void __syncthreads() { braid_host.block_barrier(); }
-  static inline void __syncwarp() { braid_host.warp_barrier(); }
-  static inline float __int_as_float(int bits) {
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-  }
-  static inline int __float_as_int(float x) {
-    int bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-  }
-  static inline double __longlong_as_double(long long bits) {
-    double x;
-    memcpy(&x, &bits, 8);
-    return x;
-  }
-  static inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
-  static inline double rsqrt(double x) { return 1 / sqrt(x); }
-  static inline float braid_f16_bits_to_float(unsigned short x) { return braid_host.f16_to_f32(x); }
-  static inline unsigned short braid_float_to_f16_bits(float x) { return braid_host.f32_to_f16(x); }
-  static inline unsigned short braid_float_to_bf16_bits(float x) { return braid_host.f32_to_bf16(x); }
-  template <class T>
-  T braid_shuffle_xor(T x, int distance) {
-    memcpy(&braid_lanes[threadIdx.x], &x, sizeof x);
-    braid_host.warp_barrier();
-    T y;
-    memcpy(&y, &braid_lanes[threadIdx.x ^ (unsigned)distance], sizeof y);
-    braid_host.warp_barrier();
-    return y;
-  }
-)cpp";
 
 struct Index {
   unsigned x, y, z;
@@ -213,9 +159,9 @@ T* symbol(void* library, const std::string& name) {
 }  // namespace
 
 OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
-  std::string source = std::string(kShim) + std::string(kernels::prelude_portable());
+  std::string source = std::string(cpu_shim()) + std::string(kernels::prelude_portable());
   for (const KernelCase& c : cases) {
-    const kernels::Emitted e = kernels::family(c.family).emit(c.body, c.name, Target{});
+    const kernels::Emitted e = c.emit();
     launches_[c.name] = e.launch;
     const kernels::Signature signature(c.body);
     std::string args;
@@ -256,8 +202,10 @@ void OnCpu::run(const KernelCase& c, std::vector<HostTensor>& args) const {
   auto* const call = symbol<void(void**)>(library_, "call_" + c.name);
   auto* const block_index = symbol<Index>(library_, "blockIdx");
   Block block(call, pointers.data(), launch.block[0], symbol<Index>(library_, "threadIdx"));
+  auto* const begin_block = symbol<void()>(library_, "braid_begin_block");
   for (uint32_t b = 0; b < launch.grid[0]; ++b) {
     block_index->x = b;
+    begin_block();
     block.run();
   }
   for (size_t i = 0; i < args.size(); ++i) memory[i]->copy_to(args[i].bytes);

@@ -149,12 +149,12 @@ TEST_CASE("the table of passes") {
     CHECK(!p.what.empty());
     CHECK((p.extension == "bir" || p.extension == "txt"));
   }
-  CHECK(names == std::vector<std::string_view>{"bind", "simplify", "views", "home", "levels",
-                                               "fuse", "choose", "lanes", "memory", "edges",
-                                               "source", "check"});
+  CHECK(names == std::vector<std::string_view>{"bind", "simplify", "recompute", "views", "home",
+                                               "levels", "fuse", "choose", "lanes", "memory",
+                                               "edges", "source", "check"});
   PassTimes times;
   const Compilation c = run_passes(mlp(), verified(), "memory", &times);
-  REQUIRE(times.size() == 9);
+  REQUIRE(times.size() == 10);
   CHECK(times.back().first == "memory");
   CHECK(c.program.bodies[0].edges.empty());
   CHECK_THROWS_AS(run_passes(mlp(), verified(), "memroy"), InternalError);
@@ -333,6 +333,42 @@ TEST_CASE("the same bytes on every run") {
     CHECK(to_text(a) == to_text(b));
     CHECK(write_program(a) == write_program(b));
   }
+}
+
+TEST_CASE("math = tf32 marks f32 products before anything else looks at them") {
+  const ir::Graph g = ir::parse(R"(bir 1
+graph "g" {
+  %0: f32[8,16] = input "x"
+  %1: f32[16,8] = input "w"
+  %2: f32[8,8] = dot %0, %1
+  %3: bf16[8,16] = cast %0
+  %4: bf16[16,8] = cast %1
+  %5: f32[8,8] = dot %3, %4
+  %6: f32[8,8] = dot %0, %1 {tf32=true}
+  output "y" %2
+  output "z" %5
+  output "t" %6
+}
+)");
+  const auto dots = [&](Math math) {
+    Options o = verified();
+    o.math = math;
+    const Program p = run_passes(g, o).program;
+    CHECK(p.options.find(math == Math::tf32 ? " math=tf32 " : " math=strict ") !=
+          std::string::npos);
+    std::string s;
+    for (const Kernel& k : read_program(write_program(p), "memory").kernels) {
+      for (const ir::Op& op : k.body.ops()) {
+        if (op.kind != ir::OpKind::dot) continue;
+        s += std::string(name_of(k.body.type(op.operands[0]).dtype)) +
+             (std::get<ir::DotAttr>(op.attrs).tf32 ? " tf32, " : " strict, ");
+      }
+    }
+    return s;
+  };
+  CHECK(dots(Math::strict) == "f32 strict, bf16 strict, f32 tf32, ");
+  // The two f32 products are one by then.
+  CHECK(dots(Math::tf32) == "bf16 strict, f32 tf32, ");
 }
 
 TEST_CASE("prices count what is touched") {

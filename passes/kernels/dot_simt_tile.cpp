@@ -2,7 +2,7 @@
 #include <bit>
 #include <limits>
 
-#include "passes/kernels/dot.hpp"
+#include "passes/kernels/dot_simt.hpp"
 
 namespace braid::kernels {
 namespace {
@@ -25,8 +25,6 @@ constexpr Measured kTiles[] = {
     {{64, 4, 64, 4, 4, 16}, 19, 15.2, 600},     {{16, 4, 128, 4, 4, 64}, 9, 5.3, 850},
     {{64, 1, 64, 4, 1, 16}, 18, 14.2, 350},     {{16, 1, 128, 4, 1, 64}, 9, 5.1, 400},
 };
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 double estimate(const Measured& t, int64_t batch, int64_t m, int64_t n, int64_t k,
                 const Target& target) {

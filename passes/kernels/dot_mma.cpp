@@ -1,0 +1,378 @@
+#include "passes/kernels/dot_mma.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+namespace braid::kernels {
+namespace {
+
+class MmaWriter : DotFrame {
+ public:
+  MmaWriter(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+            const std::vector<Sink>& sinks, const std::function<MmaTile(const MmaProblem&)>& choose)
+      : DotFrame(body, signature, dot, sinks),
+        problem_{product_, {}, {}},
+        type_(product_.tf32 ? "float" : "unsigned short"),
+        a_(side_of('m')),
+        b_(side_of('n')) {
+    problem_.a = a_.how;
+    problem_.b = b_.how;
+    tile_ = choose(problem_);
+    chunks_ = divide_up(product_.k, tile_.bk);
+    ahead_ = chunks_ <= tile_.stages ? chunks_ : tile_.stages - 1;
+    a_.extent = tile_.bm();
+    b_.extent = tile_.bn();
+    for (Side* s : {&a_, &b_}) s->stride = row_stride(problem_, s->how, s->extent, tile_.bk);
+  }
+
+  Emitted emit(std::string_view symbol) {
+    write_places();
+    write_fetch();
+    write_multiply();
+    write_main_loop();
+    write_results();
+    return finish(symbol, tile_.bm(), tile_.bn(), tile_.threads(), shared_bytes(problem_, tile_));
+  }
+
+ private:
+  /// One operand: where it comes from and how it lies in shared memory.
+  struct Side {
+    char outer;
+    MmaOperand how;
+    ExprWriter::Load pack{};            // if async: the first element of 16 bytes
+    Element element{};                  // else
+    std::vector<std::string> before{};  // of `element`, what no chunk changes
+    int64_t extent = 0;                 // of the block's tile beside k
+    int64_t stride = 0;                 // between its rows in shared memory
+    char name() const { return outer == 'm' ? 'a' : 'b'; }
+  };
+
+  Side side_of(char outer) {
+    for (const bool along_k : {true, false}) {
+      if (const auto pack = packs(outer, along_k)) return {outer, {along_k, true}, *pack};
+    }
+    writer_.open_branch();
+    Element one = element(outer, [&](const std::string& x) {
+      return product_.tf32 ? x : store_text(product_.operands, x) + ".bits";
+    });
+    return {outer, {one.k_fastest, false}, {}, one, writer_.close()};
+  }
+
+  /// By variables such as `k_vector` and `m`: where 16 aligned bytes begin that hold consecutive
+  /// elements of the operand along that axis, if all of it lies so.
+  std::optional<ExprWriter::Load> packs(char outer, bool along_k) {
+    const int64_t vector = problem_.vector();
+    const int64_t along = along_k ? product_.k : extent(outer);
+    if (along % vector != 0) return std::nullopt;
+    const Index lane = pool_.variable("within_vector", vector);
+    const Index packed = pool_.add(
+        pool_.mul(pool_.variable(fmt::format("{}_vector", along_k ? 'k' : outer), along / vector),
+                  vector),
+        lane);
+    const Index at_outer =
+        along_k ? pool_.variable(std::string_view(&outer, 1), extent(outer)) : packed;
+    const Index at_k = along_k ? packed : pool_.variable("k", product_.k);
+    auto load = writer_.in_memory(operand(outer), operand_at(outer, at_outer, at_k));
+    Index vector_at;
+    if (!load || !split_pack(pool_, load->linear, lane, vector, &vector_at)) return std::nullopt;
+    load->linear = pool_.mul(vector_at, vector);
+    return load;
+  }
+
+  void write_places() {
+    const MmaTile& t = tile_;
+    write_head(t.bm(), t.bn(), t.bk, t.threads());
+    writer_.line(fmt::format("constexpr int STAGES = {};  // chunks of BK terms in shared memory",
+                             t.stages));
+    writer_.line(fmt::format(
+        "constexpr int ROWS = {}, COLUMNS = {}, SLICES = {};  // a warp's part: along {}, {}, k",
+        t.warp_rows, t.warp_columns, t.slices, t.swapped ? 'n' : 'm', t.swapped ? 'm' : 'n'));
+    writer_.line(fmt::format("constexpr int A_STRIDE = {}, B_STRIDE = {};", a_.stride, b_.stride));
+    const int64_t a = tile_elements(problem_, a_.how, a_.extent, t.bk);
+    const int64_t b = tile_elements(problem_, b_.how, b_.extent, t.bk);
+    writer_.line(fmt::format("constexpr int B_TILE = {}, STAGE = {};", a, a + b));
+    writer_.line("const int lane = thread % 32;");
+    if (t.threads() > 32) writer_.line("const int warp = thread / 32;");
+    const auto part = [&](std::string_view name, int64_t below, int64_t count,
+                          std::string_view each) {
+      if (count == 1) return writer_.line(fmt::format("constexpr int {} = 0;", name));
+      writer_.line(fmt::format("const int {} = warp / {} % {}{};", name, below, count, each));
+    };
+    part("row", 1, t.row_warps(), " * ROWS");
+    part("column", t.row_warps(), t.column_warps(), " * COLUMNS");
+    part("slice", t.row_warps() * t.column_warps(), t.slices, "");
+    writer_.line(
+        fmt::format("{}* const memory = static_cast<{}*>(braid_shared_memory());", type_, type_));
+    writer_.line("float sum[ROWS / 16][COLUMNS / 8][4] = {};");
+  }
+
+  /// The 16-byte copies of one operand's part of a chunk.
+  std::vector<std::string> copies(const Side& s) const {
+    const int64_t vector = problem_.vector();
+    const int64_t length = s.how.k_fastest ? tile_.bk : s.extent;
+    const int64_t rows = s.how.k_fastest ? s.extent : tile_.bk;
+    const int64_t per_row = length / vector, count = rows * per_row;
+    const std::string side = s.outer == 'm' ? "A" : "B";
+    const char along = s.how.k_fastest ? 'k' : s.outer, across = s.how.k_fastest ? s.outer : 'k';
+    std::vector<std::string> lines{
+        "#pragma unroll",
+        fmt::format("for (int i = 0; i < {}; ++i) {{", divide_up(count, tile_.threads())),
+        "const int e = thread + i * THREADS;"};
+    const bool partial = count % tile_.threads() != 0;
+    if (partial) lines.push_back(fmt::format("if (e < {}) {{", count));
+    lines.push_back(fmt::format("const int {} = {}0 + e / {};", across, across, per_row));
+    lines.push_back(
+        fmt::format("const int {}_vector = {}0 / {} + e % {};", along, along, vector, per_row));
+    const std::string inside_along =
+        within(along, length).empty()
+            ? ""
+            : fmt::format("{}_vector < {}", along,
+                          (along == 'k' ? product_.k : extent(along)) / vector);
+    const std::string inside = all_of({within(across, rows), inside_along});
+    const std::string from =
+        fmt::format("{} + {}", signature_.args[s.pack.arg].name,
+                    inside.empty() ? pool_.text(s.pack.linear)
+                                   : fmt::format("(inside ? {} : 0)", pool_.text(s.pack.linear)));
+    if (!inside.empty()) lines.push_back(fmt::format("const bool inside = {};", inside));
+    lines.push_back(
+        fmt::format("braid_copy_async(to{} + e / {} * {}_STRIDE + e % {} * {}, {}, {});",
+                    s.outer == 'm' ? "" : " + B_TILE", per_row, side, per_row, vector, from,
+                    inside.empty() ? "true" : "inside"));
+    if (partial) lines.push_back("}");
+    lines.push_back("}");
+    return lines;
+  }
+
+  void write_fetch() {
+    std::vector<std::string> fetches, puts, registers;
+    for (const Side* s : {&a_, &b_}) {
+      if (s->how.async) {
+        const std::vector<std::string> lines = copies(*s);
+        fetches.insert(fetches.end(), lines.begin(), lines.end());
+        continue;
+      }
+      const Fetch f = fetch(s->element, s->extent, tile_.bk, tile_.threads(), type_);
+      fetches.insert(fetches.end(), f.lines.begin(), f.lines.end());
+      writer_.lines(s->before);
+      registers.push_back(fmt::format("{} {}_next[{}];", type_, s->name(), f.each));
+      const std::vector<std::string> lines = put(
+          f, fmt::format("to[{}({}) * {}_STRIDE + {}]", s->outer == 'm' ? "" : "B_TILE + ",
+                         s->how.k_fastest ? f.outer_of_e : f.k_of_e, s->outer == 'm' ? 'A' : 'B',
+                         s->how.k_fastest ? f.k_of_e : f.outer_of_e));
+      puts.insert(puts.end(), lines.begin(), lines.end());
+    }
+    writer_.line("");
+    writer_.lines(registers);
+    writer_.line(fmt::format("const auto fetch = [&](int k0, {}* to) {{", type_));
+    writer_.lines(fetches);
+    writer_.line("};");
+    through_registers_ = !puts.empty();
+    if (!through_registers_) return;
+    writer_.line(fmt::format("const auto put = [&]({}* to) {{", type_));
+    writer_.lines(puts);
+    writer_.line("};");
+  }
+
+  bool has_copies() const { return a_.how.async || b_.how.async; }
+
+  /// The element at (`outer`, `k`) of an operand's tile.
+  static std::string at(const Side& s, const std::string& outer, const std::string& k) {
+    const std::string& row = s.how.k_fastest ? outer : k;
+    const std::string& column = s.how.k_fastest ? k : outer;
+    return fmt::format("{}_tile[({}) * {}_STRIDE + {}]", s.name(), row, s.outer == 'm' ? 'A' : 'B',
+                       column);
+  }
+
+  /// 16 rows: registers hold k from 0 and rows from 0, then rows from 8; then k from half on.
+  std::vector<std::string> row_fragment(const Side& s) const {
+    if (product_.tf32 && !s.how.k_fastest) {
+      std::vector<std::string> lines;
+      for (int r = 0; r < 4; ++r) {
+        lines.push_back(
+            fmt::format("rows[i][{}] = (unsigned)__float_as_int({});", r,
+                        at(s, fmt::format("row + i * 16 + lane / 4{}", r % 2 ? " + 8" : ""),
+                           fmt::format("k + lane % 4{}", r / 2 ? " + 4" : ""))));
+      }
+      return lines;
+    }
+    const std::string where =
+        s.how.k_fastest ? at(s, "row + i * 16 + lane % 16",
+                             fmt::format("k + lane / 16 * {}", problem_.vector()))
+                        : at(s, "row + i * 16 + lane / 8 % 2 * 8", "k + lane % 8 + lane / 16 * 8");
+    return {fmt::format("braid_ldmatrix<{}>(rows[i][0], rows[i][1], rows[i][2], rows[i][3], &{});",
+                        s.how.k_fastest ? "false" : "true", where)};
+  }
+
+  /// 8 columns, or 16: registers hold k from 0, then from half on.
+  std::vector<std::string> column_fragments(const Side& s) const {
+    const bool pairs = tile_.warp_columns % 16 == 0;
+    if (product_.tf32 && !s.how.k_fastest) {
+      std::vector<std::string> lines{"for (int j = 0; j < COLUMNS / 8; ++j) {"};
+      for (int r = 0; r < 2; ++r) {
+        lines.push_back(fmt::format(
+            "columns[j][{}] = (unsigned)__float_as_int({});", r,
+            at(s, "column + j * 8 + lane / 4", fmt::format("k + lane % 4{}", r ? " + 4" : ""))));
+      }
+      lines.push_back("}");
+      return lines;
+    }
+    // Of each pair of 8 columns lanes 16 to 31 name the second one's rows.
+    const std::string second = pairs ? " + lane / 16 * 8" : "";
+    const std::string where = s.how.k_fastest
+                                  ? at(s, "column + j * 8 + lane % 8" + second,
+                                       fmt::format("k + lane / 8 % 2 * {}", problem_.vector()))
+                                  : at(s, "column + j * 8" + second, "k + lane % 16");
+    const std::string more = pairs ? "columns[j + 1][0], columns[j + 1][1], " : "";
+    return {fmt::format("for (int j = 0; j < COLUMNS / 8; j += {}) {{", pairs ? 2 : 1),
+            fmt::format("braid_ldmatrix<{}>(columns[j][0], columns[j][1], {}&{});",
+                        s.how.k_fastest ? "false" : "true", more, where),
+            "}"};
+  }
+
+  void write_multiply() {
+    const Side& rows = tile_.swapped ? b_ : a_;
+    const Side& columns = tile_.swapped ? a_ : b_;
+    writer_.line(fmt::format("const auto multiply = [&](const {}* a_tile) {{", type_));
+    writer_.line(fmt::format("const {}* b_tile = a_tile + B_TILE;", type_));
+    writer_.line("#pragma unroll");
+    writer_.line(
+        fmt::format("for (int step = 0; step < BK / {} / SLICES; ++step) {{", problem_.depth()));
+    writer_.line(fmt::format("const int k = (step * SLICES + slice) * {};", problem_.depth()));
+    writer_.line("unsigned rows[ROWS / 16][4], columns[COLUMNS / 8][2];");
+    writer_.line("#pragma unroll");
+    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
+    writer_.lines(row_fragment(rows));
+    if (product_.tf32) {
+      writer_.line("#pragma unroll");
+      writer_.line("for (int r = 0; r < 4; ++r) rows[i][r] = braid_tf32(rows[i][r]);");
+    }
+    writer_.line("}");
+    writer_.line("#pragma unroll");
+    writer_.lines(column_fragments(columns));
+    if (product_.tf32) {
+      writer_.line("#pragma unroll");
+      writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
+      writer_.line("columns[j][0] = braid_tf32(columns[j][0]);");
+      writer_.line("columns[j][1] = braid_tf32(columns[j][1]);");
+      writer_.line("}");
+    }
+    writer_.line("#pragma unroll");
+    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
+    writer_.line("#pragma unroll");
+    writer_.line(
+        fmt::format("for (int j = 0; j < COLUMNS / 8; ++j) "
+                    "braid_mma_{}(sum[i][j], rows[i], columns[j]);",
+                    product_.tf32 ? "tf32" : name_of(product_.operands)));
+    writer_.line("}");
+    writer_.line("}");
+    writer_.line("};");
+  }
+
+  void write_main_loop() {
+    const bool more = chunks_ > ahead_;  // chunks that are fetched while others are multiplied
+    writer_.line("");
+    writer_.line("#pragma unroll 1");
+    writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", ahead_));
+    writer_.line("fetch(chunk * BK, memory + chunk * STAGE);");
+    if (has_copies()) writer_.line("braid_copies_end_group();");
+    if (through_registers_) writer_.line("put(memory + chunk * STAGE);");
+    writer_.line("}");
+    if (more) writer_.line(fmt::format("int stage = 0, next = {};", ahead_));
+    writer_.line("#pragma unroll 1");
+    writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", chunks_));
+    if (has_copies()) writer_.line(fmt::format("braid_copies_wait<{}>();", ahead_ - 1));
+    writer_.line("__syncthreads();");
+    const std::string test = fmt::format("if (chunk + {} < {}) ", ahead_, chunks_);
+    if (more) {
+      writer_.line(fmt::format("{}fetch((chunk + {}) * BK, memory + next * STAGE);", test, ahead_));
+    }
+    if (has_copies()) writer_.line("braid_copies_end_group();");
+    writer_.line(fmt::format("multiply(memory + {} * STAGE);", more ? "stage" : "chunk"));
+    if (more) {
+      if (through_registers_) writer_.line(test + "put(memory + next * STAGE);");
+      writer_.line("stage = stage + 1 == STAGES ? 0 : stage + 1;");
+      writer_.line("next = next + 1 == STAGES ? 0 : next + 1;");
+    }
+    writer_.line("}");
+  }
+
+  /// By way of shared memory, where the slices' sums meet and rows of the result lie whole.
+  void write_results() {
+    writer_.line("");
+    writer_.line("__syncthreads();");
+    writer_.line(
+        "float(*const partial)[BM][BN + 4] = "
+        "reinterpret_cast<float(*)[BM][BN + 4]>(memory);");
+    writer_.line("#pragma unroll");
+    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
+    writer_.line("#pragma unroll");
+    writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
+    writer_.line("#pragma unroll");
+    writer_.line("for (int e = 0; e < 4; ++e) {");
+    writer_.line("const int r = row + i * 16 + lane / 4 + e / 2 * 8;");
+    writer_.line("const int c = column + j * 8 + lane % 4 * 2 + e % 2;");
+    writer_.line(
+        fmt::format("partial[slice][{}] = sum[i][j][e];", tile_.swapped ? "c][r" : "r][c"));
+    writer_.line("}");
+    writer_.line("}");
+    writer_.line("}");
+    writer_.line("__syncthreads();");
+    const int64_t rows = std::min(tile_.bm(), product_.m);
+    if (product_.n % kPack != 0) {
+      writer_.line(fmt::format("for (int e = thread; e < {} * BN; e += THREADS) {{", rows));
+      writer_.line("const int m = m0 + e / BN;");
+      writer_.line("const int n = n0 + e % BN;");
+      writer_.line("float total = partial[0][e / BN][e % BN];");
+      if (tile_.slices > 1) {
+        writer_.line("#pragma unroll");
+        writer_.line("for (int s = 1; s < SLICES; ++s) total += partial[s][e / BN][e % BN];");
+      }
+      write_element("total", "float", rows, tile_.bn());
+      writer_.line("}");
+      return;
+    }
+    writer_.line(
+        fmt::format("for (int e = thread; e < {} * (BN / {}); e += THREADS) {{", rows, kPack));
+    writer_.line(fmt::format("const int r = e / (BN / {}), c = e % (BN / {});", kPack, kPack));
+    writer_.line("const int m = m0 + r;");
+    writer_.line(fmt::format("const int n_pack = n0 / {} + c;", kPack));
+    writer_.line(fmt::format("auto totals = braid_load_pack<{}>(&partial[0][r][0], c);", kPack));
+    if (tile_.slices > 1) {
+      writer_.line("#pragma unroll");
+      writer_.line("for (int s = 1; s < SLICES; ++s) {");
+      writer_.line(
+          fmt::format("const auto more = braid_load_pack<{}>(&partial[s][r][0], c);", kPack));
+      writer_.line("#pragma unroll");
+      writer_.line(fmt::format("for (int i = 0; i < {}; ++i) totals.at[i] += more.at[i];", kPack));
+      writer_.line("}");
+    }
+    write_pack("totals", rows, tile_.bn());
+    writer_.line("}");
+  }
+
+  MmaProblem problem_;
+  std::string_view type_;  // of an element in shared memory
+  Side a_, b_;
+  MmaTile tile_{};
+  int64_t chunks_ = 0;
+  int64_t ahead_ = 0;  // chunks on their way before the first is multiplied
+  bool through_registers_ = false;
+};
+
+}  // namespace
+
+bool wants_mma(const Product& p) {
+  constexpr int64_t kShort = 8;  // below, most of an mma would be zeros
+  const bool fits =
+      p.operands == DType::f16 || p.operands == DType::bf16 || (p.operands == DType::f32 && p.tf32);
+  return fits && p.k >= kShort;
+}
+
+Emitted emit_dot_mma(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+                     const std::vector<Sink>& sinks, std::string_view symbol,
+                     const std::function<MmaTile(const MmaProblem&)>& choose) {
+  return MmaWriter(body, signature, dot, sinks, choose).emit(symbol);
+}
+
+}  // namespace braid::kernels

@@ -1,0 +1,152 @@
+#include "passes/kernels/dot_simt.hpp"
+
+#include <fmt/format.h>
+
+namespace braid::kernels {
+namespace {
+
+/// Integers are summed unsigned, which wraps.
+std::string_view sum_type(DType t) {
+  if (is_float(t)) return register_type(t);
+  return t == DType::i64 ? "unsigned long long" : "unsigned";
+}
+
+class SimtWriter : DotFrame {
+ public:
+  SimtWriter(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+             const std::vector<Sink>& sinks, const Target& target)
+      : DotFrame(body, signature, dot, sinks),
+        sum_(sum_type(product_.result)),
+        tile_(choose_dot_tile(
+            product_.batch, product_.m, product_.n, product_.k,
+            product_.result == DType::f64 || product_.result == DType::i64 ? 8 : 4, target)) {}
+
+  Emitted emit(std::string_view symbol) {
+    write_places();
+    if (product_.k > 0) {
+      write_fetch();
+      write_main_loop();
+    }
+    write_results();
+    return finish(symbol, tile_.bm, tile_.bn, tile_.threads());
+  }
+
+ private:
+  void write_places() {
+    const DotTile& t = tile_;
+    write_head(t.bm, t.bn, t.bk, t.threads());
+    writer_.line(
+        fmt::format("constexpr int TM = {}, TN = {}, SLICES = {};  // a thread's part of it", t.tm,
+                    t.tn, t.slices));
+    writer_.line("const int x = thread % (BN / TN);");
+    writer_.line("const int y = thread / (BN / TN) % (BM / TM);");
+    if (t.slices > 1) writer_.line("const int slice = thread / (BN / TN * (BM / TM));");
+    writer_.line(fmt::format("alignas(16) __shared__ {} memory[{}];", sum_, t.shared_elements()));
+    writer_.line(fmt::format("{} sum[TM][TN] = {{}};", sum_));
+  }
+
+  std::string converted(char outer, const std::string& x) const {
+    if (product_.tf32) {
+      return fmt::format("__int_as_float((int)braid_tf32((unsigned)__float_as_int({})))", x);
+    }
+    const bool same = register_type(body_.type(operand(outer)).dtype) == sum_;
+    return same ? x : fmt::format("({}){}", sum_, x);
+  }
+
+  void write_fetch() {
+    const auto side = [&](char outer, int64_t extent) {
+      const Element one = element(outer, [&](const auto& x) { return converted(outer, x); });
+      return fetch(one, extent, tile_.bk, tile_.threads(), sum_);
+    };
+    const Fetch a = side('m', tile_.bm), b = side('n', tile_.bn);
+    writer_.line("");
+    writer_.line(fmt::format("{}(*const a_tile)[BM + 4] = reinterpret_cast<{}(*)[BM + 4]>(memory);",
+                             sum_, sum_));
+    writer_.line(fmt::format(
+        "{}(*const b_tile)[BN + 4] = reinterpret_cast<{}(*)[BN + 4]>(memory + BK * (BM + 4));",
+        sum_, sum_));
+    writer_.line("// The next tiles travel to registers while the present ones are multiplied.");
+    writer_.line(fmt::format("{} a_next[{}], b_next[{}];", sum_, a.each, b.each));
+    writer_.line("const auto fetch = [&](int k0) {");
+    writer_.lines(a.lines);
+    writer_.lines(b.lines);
+    writer_.line("};");
+    writer_.line("const auto put = [&] {");
+    writer_.lines(put(a, fmt::format("a_tile[{}][{}]", a.k_of_e, a.outer_of_e)));
+    writer_.lines(put(b, fmt::format("b_tile[{}][{}]", b.k_of_e, b.outer_of_e)));
+    writer_.line("};");
+  }
+
+  void write_main_loop() {
+    writer_.line("");
+    writer_.line("fetch(0);");
+    writer_.line("#pragma unroll 1");
+    writer_.line("for (int k0 = 0; k0 < K; k0 += BK) {");
+    writer_.line("put();");
+    writer_.line("__syncthreads();");
+    if (product_.k > tile_.bk) writer_.line("if (k0 + BK < K) fetch(k0 + BK);");
+    writer_.line("#pragma unroll 8");
+    writer_.line(tile_.slices > 1 ? "for (int k = slice; k < BK; k += SLICES) {"
+                                  : "for (int k = 0; k < BK; ++k) {");
+    writer_.line(fmt::format("{} a[TM], b[TN];", sum_));
+    writer_.line("#pragma unroll");
+    writer_.line("for (int i = 0; i < TM; ++i) a[i] = a_tile[k][y * TM + i];");
+    writer_.line("#pragma unroll");
+    writer_.line("for (int j = 0; j < TN; ++j) b[j] = b_tile[k][x * TN + j];");
+    writer_.line("#pragma unroll");
+    writer_.line("for (int i = 0; i < TM; ++i) {");
+    writer_.line("#pragma unroll");
+    writer_.line("for (int j = 0; j < TN; ++j) sum[i][j] += a[i] * b[j];");
+    writer_.line("}");
+    writer_.line("}");
+    writer_.line("__syncthreads();");
+    writer_.line("}");
+  }
+
+  void write_results() {
+    writer_.line("");
+    if (tile_.slices == 1) {
+      writer_.line("#pragma unroll");
+      writer_.line("for (int i = 0; i < TM; ++i) {");
+      writer_.line("#pragma unroll");
+      writer_.line("for (int j = 0; j < TN; ++j) {");
+      writer_.line("const int m = m0 + y * TM + i;");
+      writer_.line("const int n = n0 + x * TN + j;");
+      write_element("sum[i][j]", sum_, tile_.bm, tile_.bn);
+      writer_.line("}");
+      writer_.line("}");
+      return;
+    }
+    writer_.line("// The slices' sums are added in order.");
+    writer_.line(fmt::format(
+        "{}(*const partial)[BM * BN] = reinterpret_cast<{}(*)[BM * BN]>(memory);", sum_, sum_));
+    writer_.line("#pragma unroll");
+    writer_.line("for (int i = 0; i < TM; ++i) {");
+    writer_.line("#pragma unroll");
+    writer_.line(
+        "for (int j = 0; j < TN; ++j) partial[slice][(y * TM + i) * BN + x * TN + j] = sum[i][j];");
+    writer_.line("}");
+    writer_.line("__syncthreads();");
+    writer_.line("for (int e = thread; e < BM * BN; e += THREADS) {");
+    writer_.line("const int m = m0 + e / BN;");
+    writer_.line("const int n = n0 + e % BN;");
+    writer_.line(fmt::format("{} total = 0;", sum_));
+    writer_.line("#pragma unroll");
+    writer_.line("for (int s = 0; s < SLICES; ++s) total += partial[s][e];");
+    write_element("total", sum_, tile_.bm, tile_.bn);
+    writer_.line("}");
+  }
+
+  std::string_view sum_;
+  DotTile tile_;
+};
+
+}  // namespace
+
+Emitted emit_dot_simt(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+                      const std::vector<Sink>& sinks, std::string_view symbol,
+                      const Target& target) {
+  return SimtWriter(body, signature, dot, sinks, target).emit(symbol);
+}
+
+}  // namespace braid::kernels
