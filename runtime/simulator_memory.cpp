@@ -90,6 +90,7 @@ CUresult State::cuMemAlloc(CUdeviceptr* address, size_t bytes) {
     allocation.bytes.assign(bytes, kPoison);
     allocation.written.assign(bytes, 0);
   } catch (const std::bad_alloc&) {
+    shortage_ = fmt::format("this machine has no {} bytes of memory left", 2 * bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *address = next_address_;
