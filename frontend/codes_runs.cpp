@@ -35,6 +35,13 @@ std::vector<CodeInfo> codes_of_runs() {
       {"E0704", "streams out of range", "1 to 32",
        "`streams` bounds how many kernels may run side by side.", "Options o;\no.streams = 0;",
        "o.streams = 8;"},
+      {"E0705", "a kernel, or all tensors together, larger than any device can take",
+       "make the extents named smaller",
+       "A shape may be legal and yet need more bytes or blocks than a GPU has. The sentence names "
+       "the "
+       "tensor or the kernel.",
+       "x = { dtype = \"f32\", shape = [1099511627776, 1048576] }",
+       "x = { dtype = \"f32\", shape = [1024, 1024] }"},
       {"E0801", "a device name is none of auto, sim, a number", "use one of them",
        "auto takes a GPU if there is one and simulates otherwise; sim always simulates; a number "
        "names a "
