@@ -16,7 +16,8 @@ TomlModel read_toml(std::string_view text, std::string_view file, const TomlDTyp
   toml_reader::Types types{{sections.dims, report}, {sections.dtypes, dtypes, report}};
   const toml_reader::Model model = toml_reader::read_model(root, report, types);
 
-  TomlModel result{std::make_unique<Graph>(model.name), model.compile, model.weights};
+  TomlModel result{std::make_unique<Graph>(model.name), model.compile, types.dims.constants(),
+                   model.weights};
   Graph& graph = *result.graph;
   graph.collect_errors(true);
   types.dims.declare(graph);

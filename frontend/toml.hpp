@@ -1,6 +1,8 @@
 // The TOML reader: a model description becomes calls of the builder.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,16 +15,20 @@
 
 namespace braid {
 
-/// [compile] settings of the file; flags of the command line override them.
+/// [compile] settings of the file, which the environment and flags override (see Options).
 struct TomlCompile {
   std::optional<std::string> target;
+  std::optional<std::string> math;  // "strict" or "tf32"
   std::optional<int64_t> streams;
+  std::optional<bool> fuse, reuse, reduce, simplify;
+  std::map<std::string, Place, std::less<>> places;  // of the values
 };
 
 struct TomlModel {
   std::unique_ptr<Graph> graph;
   TomlCompile compile;
-  std::optional<WeightsFrom> weights;  // [weights]; the path as this process would open it
+  std::map<std::string, Place> constant_dims{};  // those of [dims] that take no value from outside
+  std::optional<WeightsFrom> weights{};  // [weights]; the path as this process would open it
 };
 
 /// Dtypes for names of [dtypes], in place of the file's: {"T", bf16}.

@@ -294,6 +294,14 @@ std::optional<std::vector<DimArg>> Dims::shape(const Item& item, std::string_vie
   return good ? std::optional(std::move(shape)) : std::nullopt;
 }
 
+std::map<std::string, Place> Dims::constants() const {
+  std::map<std::string, Place> names;
+  for (const Named& n : named_) {
+    if (!n.symbol) names.emplace(n.entry->key, n.entry->place);
+  }
+  return names;
+}
+
 void Dims::declare(Graph& graph) const {
   for (const Named& n : named_) {
     if (n.symbol) graph.dim(n.entry->key, n.default_value, n.max, Where(n.entry->place));

@@ -100,6 +100,8 @@ class Dims {
   /// A list of extents; with `wildcard` one may be -1.
   std::optional<std::vector<DimArg>> shape(const Item& item, std::string_view what,
                                            bool wildcard = false);
+  /// The names that are no symbols.
+  std::map<std::string, Place> constants() const;
   /// Declares the symbols, in the order of the file.
   void declare(Graph& graph) const;
 

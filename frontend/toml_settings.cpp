@@ -1,8 +1,6 @@
 // The settings of a model file that change no result: [compile] and [weights].
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "frontend/toml_internal.hpp"
@@ -20,18 +18,31 @@ TomlCompile read_compile(const Item& root, Report& report) {
   TomlCompile compile;
   const Entry* e = root.find("compile");
   if (!e || !report.expect(e->value, Item::Kind::table, "'compile'")) return compile;
-  report.check_keys(e->value, {"target", "streams"}, "[compile]");
+  report.check_keys(e->value, {"target", "math", "streams", "fuse", "reuse", "reduce", "simplify"},
+                    "[compile]");
+  for (const Entry& entry : e->value.entries) compile.places[entry.key] = entry.value.place;
+  for (const auto& [key, value] : {std::pair("fuse", &compile.fuse),
+                                   {"reuse", &compile.reuse},
+                                   {"reduce", &compile.reduce},
+                                   {"simplify", &compile.simplify}}) {
+    const Entry* given = e->value.find(key);
+    if (given && report.expect(given->value, Item::Kind::boolean, fmt::format("'{}'", key))) {
+      *value = given->value.boolean;
+    }
+  }
+  compile.math = read_string(e->value, "math", report);
+  if (compile.math && *compile.math != "strict" && *compile.math != "tf32") {
+    report.error("E0107", compile.places["math"],
+                 fmt::format("'math' is strict or tf32, not '{}'", *compile.math),
+                 suggest(*compile.math, {"strict", "tf32"}));
+  }
   if (std::optional<std::string> target = read_string(e->value, "target", report)) {
-    const std::string_view digits = std::string_view(*target).substr(0, 3) == "sm_"
-                                        ? std::string_view(*target).substr(3)
-                                        : std::string_view();
-    if (digits.size() >= 2 && digits.size() <= 3 &&
-        std::all_of(digits.begin(), digits.end(),
-                    [](unsigned char c) { return std::isdigit(c); })) {
+    if (target_from_name(*target)) {
       compile.target = std::move(target);
     } else {
       report.error("E0107", e->value.find("target")->value.place,
-                   fmt::format("'target' is an architecture like \"sm_90\", not '{}'", *target));
+                   fmt::format("'target' is an architecture such as \"sm_90\", not '{}'", *target),
+                   "known are sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120, sm_121");
     }
   }
   if (const Entry* streams = e->value.find("streams");

@@ -128,10 +128,14 @@ std::string to_text(const Program& p) {
     const Body& body = p.bodies[b];
     double estimate = 0;
     for (const Node& n : body.nodes) estimate += n.estimate_us;
-    out +=
-        fmt::format("\ngraph g{}: {}, {}, critical path {}, {} used, kernels {:.1f} us estimated\n",
-                    b, plural(body.nodes.size(), "node"), plural(body.edges.size(), "edge"),
-                    critical_path(body), plural(lanes_used(body), "stream"), estimate);
+    // A lane is a chain of edges, so there is one for every node that does not begin a lane.
+    const bool planned = !body.edges.empty() || body.nodes.size() <= body.lanes;
+    out += fmt::format("\ngraph g{}: {}, {}, {} used, kernels {:.1f} us estimated\n", b,
+                       plural(body.nodes.size(), "node"),
+                       planned ? fmt::format("{}, critical path {}",
+                                             plural(body.edges.size(), "edge"), critical_path(body))
+                               : "edges not planned yet",
+                       plural(lanes_used(body), "stream"), estimate);
     Table t;
     for (size_t n = 0; n < body.nodes.size(); ++n) {
       const Node& node = body.nodes[n];

@@ -23,10 +23,18 @@ using ir::ValueId;
 
 constexpr uint32_t kNone = UINT32_MAX;
 
+/// The op's mnemonic; a cast to the dtype that its operand has is a copy.
+std::string kind_of(const ir::Graph& g, const ir::Op& op) {
+  const auto* map = std::get_if<ir::MapAttr>(&op.attrs);
+  const bool copy =
+      map && map->fn == Fn::cast && g.type(op.operands[0]).dtype == g.type(op.result).dtype;
+  return copy ? "copy" : ir::mnemonic(op);
+}
+
 /// "l1/dot" for an op named after its kind, "h (add)" for one with a name of its own.
 std::string op_label(const ir::Graph& g, const ir::Op& op) {
   const std::string_view name = g.strings[op.name];
-  const std::string kind = ir::mnemonic(op);
+  const std::string kind = kind_of(g, op);
   if (name.empty()) return kind;
   const std::string_view last = name.substr(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1);
   return last == kind ? std::string(name) : fmt::format("{} ({})", name, kind);
@@ -240,7 +248,7 @@ class Chooser {
     std::string text;
     std::vector<std::string> seen;
     for (OpId id : group.ops) {
-      const std::string m = ir::mnemonic(g_.op(id));
+      const std::string m = kind_of(g_, g_.op(id));
       if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
       seen.push_back(m);
       if (m == name_of(group.family)) continue;

@@ -38,7 +38,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
     throw NoDevice(fmt::format("bench needs a GPU: {}", e.reason()));
   }
   const Device& device = *found;
-  auto [program, weights] = load_program(a.plan, g, device.target().arch);
+  auto [program, weights, origins] = load_program(a.plan, g, device.target().arch);
   if (weights) check_weights(weight_specs(program), *weights);
   compile_kernels(program, g);
   Store store(device);

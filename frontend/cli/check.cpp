@@ -36,14 +36,14 @@ std::string weights_text(const std::optional<WeightsFrom>& weights) {
 
 int check_command(const PlanArgs& a, const GlobalArgs& g) {
   if (is_program_file(a.file)) {
-    const auto [p, weights] = load_program(a, g);
+    const auto [p, weights, origins] = load_program(a, g);
     if (weights) check_weights(weight_specs(p), *weights);
     print_out(fmt::format("{}: ok, a plan of {} kernels for {}{}\n", a.file, p.kernels.size(),
                           p.target.arch, weights_text(weights)));
     return kOk;
   }
-  Options o = options_of(a);
-  auto [graph, weights] = load_graph(a, o);
+  auto [graph, weights, settings] = load_graph(a);
+  const Options& o = settings.options;
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);
   const std::vector<std::string> open = bind(graph, o);

@@ -2,6 +2,8 @@
 // CLI11. Commands write their result to stdout and everything else to stderr.
 #pragma once
 
+#include <signal.h>
+
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "frontend/compile.hpp"
+#include "frontend/toml.hpp"
 #include "frontend/weights.hpp"
 #include "ir/graph.hpp"
 #include "ir/program.hpp"
@@ -23,6 +26,7 @@ enum ExitCode : int {
   kNoDevice = 3,  // no usable driver, device or NVRTC
   kCuda = 4,      // a driver or NVRTC call failed
   kMismatch = 5,  // run --expect
+  kInterrupted = 130,
   kInternal = 70,
 };
 
@@ -30,6 +34,25 @@ enum ExitCode : int {
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// Ctrl-C while kernels were compiled: exit code 130.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted; nothing was written") {}
+};
+
+/// While it lives, Ctrl-C is remembered instead of ending the process.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  static bool seen_signal();
+
+ private:
+  struct sigaction before_;
 };
 
 struct GlobalArgs {
@@ -47,7 +70,8 @@ struct PlanArgs {
   std::vector<std::string> dims;    // "B=16"
   std::vector<std::string> dtypes;  // "T=bf16"
   std::string weights;              // empty: the model's [weights], if any
-  bool no_fuse = false, no_reuse = false, no_reduce = false, no_simplify = false;
+  std::string math;                 // empty: likewise
+  std::optional<bool> fuse, reuse, reduce, simplify;  // nothing: likewise
   bool verify = false;
   std::string dump_dir;
 };
@@ -100,23 +124,32 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g);
 int env_command(const GlobalArgs& g);
 int explain_command(const ExplainArgs& a, const GlobalArgs& g);
 
+struct Settings {
+  Options options;
+  std::string origins;              // "math=tf32 (BRAID_MATH), ..": what is no default
+  bool target_from_caller = false;  // by a flag or variable, so that a device does not change it
+};
+/// The strongest of the file, BRAID_* variables and flags. Throws UsageError.
+Settings settings_of(const PlanArgs& a, const TomlCompile& file = {});
+
 struct Model {
   ir::Graph graph;
   std::optional<WeightsFrom> weights;  // by --weights, else by the file
+  Settings settings;
 };
 /// A model of any kind as a graph: .toml, .bir, or standard input ("-": .bir if it starts with
-/// "bir", else TOML). Applies the file's own [compile] settings to `options` where no flag did.
-Model load_graph(const PlanArgs& a, Options& options);
-/// Options from the flags alone.
-Options options_of(const PlanArgs& a);
+/// "bir", else TOML).
+Model load_graph(const PlanArgs& a);
 bool is_program_file(const std::string& file);
 struct Plan {
   Program program;
   std::optional<WeightsFrom> weights;
+  std::string origins;  // as in Settings; empty for a .braid file
 };
 /// A .braid file, checked; or a model compiled for `target` (empty: as flags and file say).
 Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target = {});
-/// NVRTC with the disk cache and progress on a terminal. Says on stderr what was compiled.
+/// NVRTC with the disk cache and progress on a terminal. Says on stderr what was compiled. Throws
+/// Interrupted.
 void compile_kernels(Program& p, const GlobalArgs& g);
 
 /// "x=@x.npy" -> {"x", "x.npy"}. Throws UsageError, naming the flag, for another form.
@@ -133,6 +166,16 @@ HostTensor load_tensor(const std::string& file, const TensorType& type, std::str
 /// The tensors of a program's inputs: from files where given, else random by seed and name.
 std::map<std::string, HostTensor> make_inputs(const Program& p, const std::vector<NamedFile>& files,
                                               uint64_t seed);
+
+/// What a simulated program takes of the host's memory at least.
+struct HostNeeds {
+  double bytes = 0;
+  std::string text;  // "'m' needs 4 GiB; its largest tensor is .."
+};
+HostNeeds host_needs(const Program& p);
+/// Throws Error E0804 if the host has less memory than that.
+void require_host_memory(const HostNeeds& needs);
+[[noreturn]] void out_of_memory(const HostNeeds& needs);
 
 /// "pos=3" -> {"pos", 3}; also true, false and anything that strtod takes. Throws UsageError.
 struct NamedNumber {

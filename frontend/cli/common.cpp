@@ -64,40 +64,6 @@ bool stderr_colour(const GlobalArgs& g) {
   return ::isatty(STDERR_FILENO) && term && std::strcmp(term, "dumb") != 0;
 }
 
-Options options_of(const PlanArgs& a) {
-  Options o;
-  if (!a.target.empty()) {
-    const auto target = target_from_name(a.target);
-    if (!target) {
-      throw UsageError(
-          fmt::format("unknown target '{}': known are sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, "
-                      "sm_103, sm_120 "
-                      "and sm_121",
-                      a.target));
-    }
-    o.target = *target;
-  }
-  if (a.streams != 0) o.streams = a.streams;
-  for (const std::string& d : a.dims) {
-    const size_t eq = d.find('=');
-    char* end = nullptr;
-    errno = 0;
-    const long long value =
-        eq == std::string::npos ? 0 : std::strtoll(d.c_str() + eq + 1, &end, 10);
-    if (eq == 0 || eq == std::string::npos || eq + 1 == d.size() || *end || errno || value < 0) {
-      throw UsageError(fmt::format("--dim takes NAME=NUMBER, not '{}'", d));
-    }
-    o.dims.emplace_back(d.substr(0, eq), value);
-  }
-  o.fuse = !a.no_fuse;
-  o.reuse = !a.no_reuse;
-  o.reduce = !a.no_reduce;
-  o.simplify = !a.no_simplify;
-  o.verify = a.verify;
-  o.dump_dir = a.dump_dir;
-  return o;
-}
-
 bool is_program_file(const std::string& file) { return ends_with(file, ".braid"); }
 
 namespace {
@@ -130,7 +96,7 @@ std::optional<WeightsFrom> weights_of(const PlanArgs& a, std::optional<WeightsFr
 
 }  // namespace
 
-Model load_graph(const PlanArgs& a, Options& options) {
+Model load_graph(const PlanArgs& a) {
   if (a.file != "-" && !ends_with(a.file, ".bir") && !ends_with(a.file, ".toml")) {
     throw UsageError(fmt::format("{}: a model is a .toml, .bir or .braid file", a.file));
   }
@@ -143,24 +109,31 @@ Model load_graph(const PlanArgs& a, Options& options) {
   const TomlDTypes dtypes = dtypes_of(a);
   if (bir) {
     if (!dtypes.empty()) throw UsageError("--dtype belongs to the [dtypes] of a .toml model");
-    return {ir::parse(text, name), weights_of(a, {})};
+    return {ir::parse(text, name), weights_of(a, {}), settings_of(a)};
   }
   TomlModel model = read_toml(text, name, dtypes);
-  if (model.compile.target && a.target.empty()) {
-    const auto target = target_from_name(*model.compile.target);
-    ensure(target.has_value(), "the TOML reader let an unknown target pass");
-    options.target = *target;
+  Settings settings = settings_of(a, model.compile);
+  for (const auto& [dim, value] : settings.options.dims) {
+    const auto it = model.constant_dims.find(dim);
+    if (it == model.constant_dims.end()) continue;
+    Diagnostic d;
+    d.code = "E0601";
+    d.message = fmt::format(
+        "--dim {}: the model has '{}' as a constant or expression, not as a "
+        "symbol",
+        dim, dim);
+    d.suggestion = fmt::format("a symbol is {} = {{ default = {} }}", dim, value);
+    d.place = it->second;
+    throw Error(std::move(d));
   }
-  if (model.compile.streams && a.streams == 0) {
-    options.streams = static_cast<int>(*model.compile.streams);
-  }
-  return {model.graph->ir(), weights_of(a, std::move(model.weights))};
+  return {model.graph->ir(), weights_of(a, std::move(model.weights)), std::move(settings)};
 }
 
 Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target) {
   if (is_program_file(a.file)) {
-    if (!a.target.empty() || a.streams != 0 || !a.dims.empty() || !a.dtypes.empty() || a.no_fuse ||
-        a.no_reuse || a.no_reduce || a.no_simplify || !a.dump_dir.empty()) {
+    const bool switches = a.fuse || a.reuse || a.reduce || a.simplify;
+    if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dims.empty() ||
+        !a.dtypes.empty() || switches || !a.dump_dir.empty()) {
       throw UsageError(fmt::format(
           "{} is compiled already: flags that shape the plan belong to 'braid compile'", a.file));
     }
@@ -176,35 +149,51 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
       for (size_t i = 0; i < wrong.size() && i < 10; ++i) d.details.push_back(wrong[i]);
       throw Error(std::move(d));
     }
-    return {std::move(p), weights_of(a, {})};
+    return {std::move(p), weights_of(a, {}), {}};
   }
-  Options o = options_of(a);
-  Model model = load_graph(a, o);
-  if (!target.empty() && a.target.empty()) {
+  Model model = load_graph(a);
+  Options& o = model.settings.options;
+  if (!target.empty() && !model.settings.target_from_caller) {
     if (const auto t = target_from_name(target)) {
       o.target = *t;
     } else {
       note(g, fmt::format("{} is not a known target, compiling for {}", target, o.target.arch));
     }
   }
-  return {compile(std::move(model.graph), o), std::move(model.weights)};
+  return {compile(std::move(model.graph), o), std::move(model.weights),
+          std::move(model.settings.origins)};
 }
 
 void compile_kernels(Program& p, const GlobalArgs& g) {
   const bool terminal = ::isatty(STDERR_FILENO) != 0 && !g.quiet && !g.json_diagnostics;
   bool shown = false;
-  const runtime::CompileStats s = runtime::compile_modules(
-      p, runtime::Cache::from_environment(), 0, [&](int64_t done, int64_t total) {
-        if (terminal && total > 1) {
-          say(fmt::format("\r[{}/{} kernel modules]", done, total));
-          shown = true;
-        }
-        return true;
-      });
-  if (shown) say(fmt::format("\r{:40}\r", ""));
+  const runtime::Cache cache = runtime::Cache::from_environment();
+  const InterruptGuard guard;
+  runtime::CompileStats s;
+  const auto erase = [&] {
+    if (shown) say(fmt::format("\r{:40}\r", ""));
+  };
+  try {
+    s = runtime::compile_modules(p, cache, 0, [&](int64_t done, int64_t total) {
+      if (terminal && total > 1) {
+        say(fmt::format("\r[{}/{} kernel modules]", done, total));
+        shown = true;
+      }
+      return !InterruptGuard::seen_signal();
+    });
+  } catch (const Error&) {
+    erase();
+    if (InterruptGuard::seen_signal()) throw Interrupted();
+    throw;
+  }
+  erase();
   if (s.compiled > 0) {
     note(g, fmt::format("compiled {} kernels in {} modules, {} modules from the cache",
                         s.kernels_compiled, s.compiled, s.from_cache));
+  }
+  if (!s.not_kept.empty()) {
+    note(g, fmt::format("the kernels were not kept: {}; BRAID_CACHE names another folder",
+                        s.not_kept));
   }
 }
 

@@ -15,8 +15,12 @@ int compile_command(const CompileArgs& a, const GlobalArgs& g) {
           fmt::format("-o {}: that is a model's name, the output is a .braid file", a.output));
     }
   }
-  Program p = load_program(a.plan, g).program;
+  Plan plan = load_program(a.plan, g);
+  Program& p = plan.program;
+  if (!plan.origins.empty()) note(g, "settings: " + plan.origins);
+  const InterruptGuard guard;  // also while the file is written
   compile_kernels(p, g);
+  if (InterruptGuard::seen_signal()) throw Interrupted();
   const std::vector<std::byte> bytes = write_program(p);
   write_file(a.output, bytes.data(), bytes.size());
   note(g, fmt::format("wrote {}: {} kernels for {}, {} bytes", a.output, p.kernels.size(),

@@ -3,7 +3,9 @@
 namespace braid::cli {
 
 int inspect_command(const InspectArgs& a, const GlobalArgs& g) {
-  const Program p = load_program(a.plan, g).program;
+  const Plan plan = load_program(a.plan, g);
+  const Program& p = plan.program;
+  if (!plan.origins.empty()) note(g, "settings: " + plan.origins);
   if (a.format == "json") {
     print_out(to_json(p, a.source));
   } else if (a.format == "dot") {

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <csignal>
 #include <sstream>
 
 #include "frontend/cli/cli.hpp"
@@ -19,7 +20,8 @@ constexpr const char* kExamples = R"(Examples:
   braid compile m.toml -o m.braid && braid bench m.braid
 
 Exit codes: 0 fine, 1 the model or its data is wrong, 2 wrong usage, 3 no usable driver, device or
-NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match, 70 internal error.)";
+NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match, 70 internal error, 130
+interrupted while kernels were compiled.)";
 
 void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   CLI::Option* file = c.add_option("model", a.file, "a .toml, .bir or .braid file, or - for stdin");
@@ -35,10 +37,16 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->type_name("NAME=DTYPE")
       ->take_all()
       ->allow_extra_args(false);
-  c.add_flag("--no-simplify", a.no_simplify, "keep the graph as written");
-  c.add_flag("--no-fuse", a.no_fuse, "one kernel per op");
-  c.add_flag("--no-reuse", a.no_reuse, "temporaries share no memory");
-  c.add_flag("--no-reduce", a.no_reduce, "keep edges that others imply");
+  c.add_option("--math", a.math, "how f32 matmuls compute: strict (default) or tf32")
+      ->check(CLI::IsMember({"strict", "tf32"}));
+  const auto add_switch = [&c](const std::string& name, std::optional<bool>& to, const char* what) {
+    c.add_flag_function(
+        fmt::format("--{0},!--no-{0}", name), [&to](std::int64_t n) { to = n > 0; }, what);
+  };
+  add_switch("simplify", a.simplify, "rewrite the graph, or keep it as written");
+  add_switch("fuse", a.fuse, "several ops in one kernel, or one kernel per op");
+  add_switch("reuse", a.reuse, "temporaries share memory, or each has its own");
+  add_switch("reduce", a.reduce, "drop edges that others imply, or keep them");
   c.add_flag("--verify", a.verify, "check every pass and the finished plan");
   c.add_option("--dump-dir", a.dump_dir, "write every stage into this folder");
 }
@@ -286,6 +294,9 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
       say(render(e.diagnostics(), o));
     }
     return kModel;
+  } catch (const Interrupted& e) {
+    say_error(g, e.what());
+    return kInterrupted;
   } catch (const NoDevice& e) {
     say_error(g, e.what());
     return kNoDevice;
@@ -340,5 +351,6 @@ void fill_standard_descriptors() {
 
 int main(int argc, char** argv) {
   braid::cli::fill_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit is an error of the write instead
   return braid::cli::main_of(argc, argv);
 }

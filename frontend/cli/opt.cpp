@@ -31,8 +31,9 @@ int opt_command(const OptArgs& a, const GlobalArgs&) {
   require_pass(a.until, "--until");
   if (a.print_after != "all") require_pass(a.print_after, "--print-after");
 
-  Options o = options_of(a.plan);
-  const ir::Graph graph = load_graph(a.plan, o).graph;
+  const Model model = load_graph(a.plan);
+  const ir::Graph& graph = model.graph;
+  const Options& o = model.settings.options;
   const std::string last = a.until.empty() ? std::string(passes().back().name) : a.until;
   // Passes up to each printed one run from the start again: dumps are for people, and a pass may
   // not see that it is watched.

@@ -9,6 +9,8 @@
 namespace braid::cli {
 namespace {
 
+constexpr int kCudaOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
 std::vector<std::string> names_of(const std::vector<Binding>& bindings) {
   std::vector<std::string> names;
   for (const Binding& b : bindings) names.push_back(b.name);
@@ -99,6 +101,39 @@ std::pair<std::string, bool> compare(const HostTensor& got, const HostTensor& ex
           wrong.empty()};
 }
 
+/// What the flags give values to.
+struct Given {
+  const std::vector<NamedFile>&inputs, &params;
+  const std::vector<NamedNumber>& scalars;
+};
+
+/// Compiles, loads, fills and launches; the outputs of the last launch.
+std::map<std::string, HostTensor> launch(const RunArgs& a, const GlobalArgs& g,
+                                         const Device& device, Program program,
+                                         const std::optional<WeightsFrom>& weights,
+                                         const Given& given) {
+  const std::map<std::string, HostTensor> in = make_inputs(program, given.inputs, a.seed);
+  if (!device.simulated()) compile_kernels(program, g);
+  Store store(device);
+  store.declare(program, a.seed);
+  if (weights) load_weights(store, program, *weights);
+  for (const NamedFile& f : given.params) {
+    for (const ParamBinding& b : program.params) {
+      if (b.name == f.name) {
+        store.set(f.name, load_tensor(f.file, program.buffers[b.buffer].type, f.name));
+      }
+    }
+  }
+  Executable executable(std::move(program), store);
+  set_scalars(executable, given.scalars);
+  executable.poison();
+  std::map<std::string, HostTensor> results;
+  for (int64_t step = 0; step < a.steps; ++step) {
+    results = executable.run(in, a.stream ? LaunchMode::stream : LaunchMode::graph);
+  }
+  return results;
+}
+
 }  // namespace
 
 int run_command(const RunArgs& a, const GlobalArgs& g) {
@@ -113,7 +148,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
   if (const std::string why = device.note(); !why.empty()) {
     note(g, fmt::format("simulating: {}", why));
   }
-  auto [program, weights] =
+  auto [program, weights, origins] =
       load_program(a.plan, g, device.simulated() ? std::string() : device.target().arch);
   require_names(inputs, names_of(program.inputs), "--input", "input");
   require_names(outputs, names_of(program.outputs), "--output", "output");
@@ -127,7 +162,6 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
     check_weights(weight_specs(program), *weights);
   }
 
-  std::map<std::string, HostTensor> given = make_inputs(program, inputs, a.seed);
   std::map<std::string, HostTensor> expected;
   for (const NamedFile& f : expects) {
     for (const Binding& b : program.outputs) {
@@ -137,28 +171,22 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
     }
   }
 
-  if (!device.simulated()) compile_kernels(program, g);
-  Store store(device);
-  store.declare(program, a.seed);
-  if (weights) load_weights(store, program, *weights);
-  for (const NamedFile& f : params) {
-    for (const ParamBinding& b : program.params) {
-      if (b.name == f.name) {
-        store.set(f.name, load_tensor(f.file, program.buffers[b.buffer].type, f.name));
-      }
-    }
-  }
-  Executable executable(std::move(program), store);
-  set_scalars(executable, scalars);
-  executable.poison();
+  const std::vector<Binding> bindings = program.outputs;
+  const HostNeeds needs = host_needs(program);
+  if (device.simulated()) require_host_memory(needs);
   std::map<std::string, HostTensor> results;
-  for (int64_t step = 0; step < a.steps; ++step) {
-    results = executable.run(given, a.stream ? LaunchMode::stream : LaunchMode::graph);
+  try {
+    results = launch(a, g, device, std::move(program), weights, {inputs, params, scalars});
+  } catch (const std::bad_alloc&) {
+    out_of_memory(needs);
+  } catch (const CudaError& e) {
+    if (device.simulated() && e.code() == kCudaOutOfMemory) out_of_memory(needs);
+    throw;
   }
 
   for (const NamedFile& f : outputs) write_npy(f.file, results.at(f.name));
   int code = kOk;
-  for (const Binding& b : executable.program().outputs) {
+  for (const Binding& b : bindings) {
     const HostTensor& got = results.at(b.name);
     std::string line = summary(b.name, got);
     if (const auto it = expected.find(b.name); it != expected.end()) {

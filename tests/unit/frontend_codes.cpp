@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -74,11 +75,15 @@ TEST_CASE("codes: every code that the sources give is in the table, and no other
 }
 
 TEST_CASE("codes: frontend/README.md shows the table") {
-  const std::string readme = text_of(kRoot / "frontend/README.md");
-  const std::string table = codes_table();
-  if (readme.find(table) == std::string::npos) {
-    FAIL("frontend/README.md needs this table:\n" << table);
+  const fs::path path = kRoot / "frontend/README.md";
+  std::string readme = text_of(path);
+  const size_t begin = readme.find("| code | means");  // the table is the end of the file
+  REQUIRE(begin != std::string::npos);
+  if (readme.substr(begin) == codes_table()) return;
+  if (std::getenv("BRAID_BLESS")) {
+    std::ofstream(path, std::ios::binary) << readme.substr(0, begin) << codes_table();
   }
+  FAIL_CHECK("the table in frontend/README.md is not that of codes.cpp; BRAID_BLESS=1 rewrites it");
 }
 
 TEST_CASE("codes: each has a model in tests/errors or a test that names it") {

@@ -1,0 +1,133 @@
+// Settings that shape a plan, from weakest to strongest: the default, [compile] of the model file,
+// BRAID_* variables, flags.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+
+#include "frontend/cli/cli.hpp"
+
+namespace braid::cli {
+namespace {
+
+/// Collects "name=value (where from)" for what is not a default.
+class Chooser {
+ public:
+  explicit Chooser(const TomlCompile& file) : file_(file) {}
+
+  /// The strongest of the three as text; nothing if none is given.
+  std::optional<std::string> choose(const std::string& name, std::optional<std::string> in_file,
+                                    std::optional<std::string> flag, const std::string& flag_text) {
+    std::optional<std::string> value;
+    if (in_file) take(value, *in_file, where(name));
+    if (const char* set = std::getenv(variable(name).c_str()); set && *set) {
+      take(value, set, variable(name));
+    }
+    if (flag) take(value, *flag, flag_text);
+    if (value) origins.push_back(fmt::format("{}={} ({})", name, *value, origin));
+    return value;
+  }
+
+  bool choose(const std::string& name, std::optional<bool> in_file, std::optional<bool> flag) {
+    const auto text = [](std::optional<bool> b) {
+      return b ? std::optional<std::string>(*b ? "on" : "off") : std::nullopt;
+    };
+    const std::string flag_text = fmt::format("--{}{}", flag.value_or(true) ? "" : "no-", name);
+    const auto value = choose(name, text(in_file), text(flag), flag_text);
+    if (!value || *value == "on" || *value == "1" || *value == "true") return true;
+    if (*value == "off" || *value == "0" || *value == "false") return false;
+    refuse(name, *value, "takes 1 or 0");
+  }
+
+  [[noreturn]] void refuse(const std::string& name, const std::string& value,
+                           std::string_view takes) const {
+    throw UsageError(fmt::format("{} {}, not '{}'", origin == variable(name) ? origin : "--" + name,
+                                 takes, value));
+  }
+
+  std::vector<std::string> origins;
+  std::string origin;  // of the newest choice
+
+ private:
+  void take(std::optional<std::string>& value, std::string text, std::string from) {
+    value = std::move(text);
+    origin = std::move(from);
+  }
+  static std::string variable(const std::string& name) {
+    std::string upper = "BRAID_";
+    for (unsigned char c : name) upper += static_cast<char>(std::toupper(c));
+    return upper;
+  }
+  std::string where(const std::string& name) const {
+    const auto it = file_.places.find(name);
+    if (it == file_.places.end()) return "[compile]";
+    return fmt::format("{}:{}:{}", it->second.file, it->second.line, it->second.column);
+  }
+
+  const TomlCompile& file_;
+};
+
+DimTable::Bindings dims_of(const std::vector<std::string>& args) {
+  DimTable::Bindings dims;
+  for (const std::string& d : args) {
+    const size_t eq = d.find('=');
+    char* end = nullptr;
+    errno = 0;
+    const long long value =
+        eq == std::string::npos ? 0 : std::strtoll(d.c_str() + eq + 1, &end, 10);
+    if (eq == 0 || eq == std::string::npos || eq + 1 == d.size() || *end || errno || value < 0) {
+      throw UsageError(fmt::format("--dim takes NAME=NUMBER, not '{}'", d));
+    }
+    dims.emplace_back(d.substr(0, eq), value);
+  }
+  return dims;
+}
+
+}  // namespace
+
+Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
+  Settings s;
+  Options& o = s.options;
+  Chooser chooser(file);
+  const auto given = [](const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+  };
+  if (const auto text = chooser.choose("target", file.target, given(a.target), "--target")) {
+    const auto target = target_from_name(*text);
+    if (!target) {
+      chooser.refuse("target", *text,
+                     "takes sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120 or sm_121");
+    }
+    o.target = *target;
+    s.target_from_caller = chooser.origin == "--target" || chooser.origin == "BRAID_TARGET";
+  }
+  const auto number = [](std::optional<int64_t> n) {
+    return n ? std::optional(std::to_string(*n)) : std::nullopt;
+  };
+  if (const auto text = chooser.choose(
+          "streams", number(file.streams),
+          a.streams != 0 ? std::optional(std::to_string(a.streams)) : std::nullopt, "--streams")) {
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), o.streams);
+    if (error != std::errc() || end != text->data() + text->size() || o.streams < 1 ||
+        o.streams > kMaxStreams) {
+      chooser.refuse("streams", *text, fmt::format("takes a number from 1 to {}", kMaxStreams));
+    }
+  }
+  if (const auto text = chooser.choose("math", file.math, given(a.math), "--math")) {
+    if (*text != "strict" && *text != "tf32") chooser.refuse("math", *text, "takes strict or tf32");
+    o.math = *text == "tf32" ? Math::tf32 : Math::strict;
+  }
+  o.simplify = chooser.choose("simplify", file.simplify, a.simplify);
+  o.fuse = chooser.choose("fuse", file.fuse, a.fuse);
+  o.reuse = chooser.choose("reuse", file.reuse, a.reuse);
+  o.reduce = chooser.choose("reduce", file.reduce, a.reduce);
+  o.dims = dims_of(a.dims);
+  o.verify = a.verify;
+  o.dump_dir = a.dump_dir;
+  s.origins = fmt::format("{}", fmt::join(chooser.origins, ", "));
+  return s;
+}
+
+}  // namespace braid::cli
