@@ -5,6 +5,7 @@
 #include "frontend/builder.hpp"
 #include "frontend/compile.hpp"
 #include "frontend/npy.hpp"
+#include "frontend/safetensors.hpp"
 #include "frontend/toml.hpp"
 #include "frontend/weights.hpp"
 #include "ir/interpret.hpp"

@@ -35,9 +35,13 @@ std::vector<CodeInfo> codes_of_runs() {
       {"E0704", "streams out of range", "1 to 32",
        "`streams` bounds how many kernels may run side by side.", "Options o;\no.streams = 0;",
        "o.streams = 8;"},
-      {"E0705", "a kernel is larger than a GPU can launch", "choose smaller dims",
-       "An axis of a matrix product has at most 2^30 elements, and a launch 2^31 - 1 blocks.",
-       "braid inspect m.toml --dim B=9000000000", "braid inspect m.toml --dim B=8"},
+      {"E0705", "a kernel, or all tensors together, larger than any device can take",
+       "make the extents named smaller",
+       "A shape may be legal and yet need more bytes or blocks than a GPU has. The sentence names "
+       "the "
+       "tensor or the kernel.",
+       "x = { dtype = \"f32\", shape = [1099511627776, 1048576] }",
+       "x = { dtype = \"f32\", shape = [1024, 1024] }"},
       {"E0801", "a device name is none of auto, sim, a number", "use one of them",
        "auto takes a GPU if there is one and simulates otherwise; sim always simulates; a number "
        "names a "
@@ -53,12 +57,6 @@ std::vector<CodeInfo> codes_of_runs() {
        "use the bound type, `Executable::type(name)`", "Memory needs numbers for extents.",
        "HostTensor x(graph_x.type());                        // f32[B,8]",
        "HostTensor x(executable.type(\"x\"));                 // f32[16,8]"},
-      {"E0804", "the model does not fit into the host's memory", "choose smaller dims",
-       "Random inputs, initial weights and the simulator's memory are made on the host. The "
-       "sentence "
-       "says how much all of it is, and which tensor is the largest.",
-       "braid run m.toml --device sim --dim B=1000000000",
-       "braid run m.toml --device sim --dim B=8"},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",
        "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},

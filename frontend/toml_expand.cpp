@@ -152,7 +152,7 @@ class Expander {
         const Scope scope = graph_.scope(name);
         taken = values;
         const std::vector<Tensor> results = copy(block, values, shared);
-        std::copy(results.begin(), results.end(), values.begin());
+        std::copy_n(results.begin(), std::min(results.size(), values.size()), values.begin());
         if (i + 1 == copies) {
           for (size_t r = 0; r < results.size(); ++r) set(env, n, r, results[r]);
         }

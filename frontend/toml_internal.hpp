@@ -31,8 +31,8 @@ struct Item {
   int64_t integer = 0;
   double real = 0;  // real; also set for integer
   bool boolean = false;
-  std::vector<Item> items{};     // array
-  std::vector<Entry> entries{};  // table, in the order of the file
+  std::vector<Item> items{};   // array
+  std::vector<Entry> entries;  // table, in the order of the file
   const Entry* find(std::string_view key) const;
 };
 struct Entry {

@@ -153,6 +153,31 @@ class Interpreter {
 
 }  // namespace
 
+int64_t interpret_bytes(const Graph& graph) {
+  std::vector<size_t> last_use(graph.values().size(), SIZE_MAX);
+  for (size_t i = 0; i < graph.ops().size(); ++i) {
+    for (ValueId v : graph.ops()[i].operands) last_use[v.index] = i;
+  }
+  for (const Output& o : graph.outputs) last_use[o.value.index] = SIZE_MAX;
+  const auto bytes = [&](ValueId v) {
+    int64_t wide;
+    return __builtin_mul_overflow(graph.type(v).shape.numel(), int64_t{8}, &wide) ? INT64_MAX
+                                                                                  : wide;
+  };
+  int64_t held = 0, most = 0;
+  for (size_t i = 0; i < graph.ops().size(); ++i) {
+    const Op& op = graph.ops()[i];
+    if (__builtin_add_overflow(held, bytes(op.result), &held)) return INT64_MAX;
+    most = std::max(most, held);
+    for (ValueId v : op.operands) {
+      if (last_use[v.index] != i) continue;
+      held -= bytes(v);
+      last_use[v.index] = SIZE_MAX;  // an operand may stand twice
+    }
+  }
+  return most;
+}
+
 TensorMap interpret(const Graph& graph, const TensorMap& inputs, TensorMap& params,
                     Rounding rounding) {
   return Interpreter(graph, inputs, params, rounding).run();

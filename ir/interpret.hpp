@@ -25,4 +25,8 @@ using TensorMap = std::map<std::string, WideTensor>;
 TensorMap interpret(const Graph& graph, const TensorMap& inputs, TensorMap& params,
                     Rounding rounding = Rounding::wide);
 
+/// The most bytes of tensors that interpret() holds at one time besides `inputs` and `params`, or
+/// INT64_MAX if they are more than that. The graph must be static.
+int64_t interpret_bytes(const Graph& graph);
+
 }  // namespace braid::ir

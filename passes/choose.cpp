@@ -71,6 +71,7 @@ class Chooser {
     p_.bodies.emplace_back();
     for (const Group& group : c_.fusion.groups) node(group);
     p_.script.push_back({Step::Kind::launch, 0});
+    addressable();
     for (ParamBinding& b : p_.params) {
       const auto it = newest_.find(b.first_value);
       b.last_value = it == newest_.end() ? b.first_value : it->second;
@@ -79,6 +80,33 @@ class Chooser {
   }
 
  private:
+  /// What follows adds up buffers: together they must stay below 2^62 bytes, as each does.
+  void addressable() const {
+    constexpr int64_t kMost = int64_t{1} << 62;
+    int64_t total = 0;
+    for (const Buffer& b : p_.buffers) {
+      const int64_t padded = (b.bytes + 255) / 256 * 256;
+      if (padded <= kMost - total) {
+        total += padded;
+        continue;
+      }
+      std::vector<const Buffer*> largest;
+      for (const Buffer& other : p_.buffers) largest.push_back(&other);
+      std::stable_sort(largest.begin(), largest.end(),
+                       [](const Buffer* x, const Buffer* y) { return x->bytes > y->bytes; });
+      Diagnostic d;
+      d.code = "E0705";
+      d.message = "the model's tensors take more than 2^62 bytes together";
+      for (size_t i = 0; i < largest.size() && i < 3; ++i) {
+        d.details.push_back(fmt::format("{} {}: {}, {} bytes", name_of(largest[i]->segment),
+                                        largest[i]->name, to_string(largest[i]->type),
+                                        largest[i]->bytes));
+      }
+      d.suggestion = "make their extents smaller";
+      throw Error(std::move(d));
+    }
+  }
+
   uint32_t add_buffer(std::string name, Segment segment, const TensorType& type) {
     p_.buffers.push_back({std::move(name), segment, type, type.bytes(), 0});
     return static_cast<uint32_t>(p_.buffers.size() - 1);
@@ -197,7 +225,10 @@ class Chooser {
     k.family = std::string(name_of(group.family));
     k.symbol = symbol_of(group, XXH3_64bits(key.data(), key.size()));
     k.args = slots_of(body);
-    for (const ir::Op& op : body.ops()) k.flops += ir::info(op.kind).flops(body, op);
+    for (const ir::Op& op : body.ops()) {
+      const int64_t flops = ir::info(op.kind).flops(body, op);
+      if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
+    }
     k.bytes_moved = bytes_moved(body);
     k.body = std::move(body);
     p_.kernels.push_back(std::move(k));

@@ -8,6 +8,12 @@ namespace {
 
 using ir::OpKind;
 
+/// A cost model needs no more than the largest number where the true one overflows.
+int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 /// Bytes of `v` that `user` touches.
 int64_t touched(const ir::Graph& g, ir::ValueId v, const ir::Op& user) {
   const auto* view = std::get_if<ir::ViewAttr>(&user.attrs);
@@ -41,14 +47,14 @@ int64_t bytes_moved(const ir::Graph& body) {
       ir::ValueId next{};
       for (ir::OpId id : users[v.index]) {
         const ir::Op& user = body.op(id);
-        part += touched(body, v, user);
+        part = plus(part, touched(body, v, user));
         if (body.value(user.result).state) next = user.result;
       }
       v = next;
     }
-    bytes += std::min(part, body.type(op.result).bytes());
+    bytes = plus(bytes, std::min(part, body.type(op.result).bytes()));
   }
-  for (const ir::Output& o : body.outputs) bytes += body.type(o.value).bytes();
+  for (const ir::Output& o : body.outputs) bytes = plus(bytes, body.type(o.value).bytes());
   return bytes;
 }
 

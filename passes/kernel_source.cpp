@@ -14,27 +14,35 @@ namespace {
 /// kernels each serve both.
 constexpr size_t kKernelsPerModule = 6;
 
-/// A body that is too large is the model's mistake, any other that no family takes is ours.
-[[noreturn]] void refuse(const Program& p, uint32_t kernel, const kernels::Family& family,
-                         const Options& o, const std::string& why) {
-  const Kernel& k = p.kernels[kernel];
-  try {
-    family.emit(k.body, k.symbol, o.target);
-  } catch (const kernels::TooLarge& e) {
-    Diagnostic d;
-    d.code = "E0705";
-    d.message = "a kernel is too large: " + e.reason;
-    for (const Body& body : p.bodies) {
-      for (const Node& n : body.nodes) {
-        if (n.kernel != kernel || !d.details.empty()) continue;
-        d.details.push_back(fmt::format("it computes {}{}", fmt::join(n.ops, ", "),
-                                        n.place.empty() ? "" : " at " + n.place));
-      }
+/// Where the model asks for what no kernel can do.
+[[noreturn]] void refuse(const Program& p, uint32_t kernel, const std::string& why) {
+  Diagnostic d;
+  d.code = "E0705";
+  d.message = fmt::format("kernel {} is too large: {}", p.kernels[kernel].symbol, why);
+  for (const Body& body : p.bodies) {
+    for (const Node& node : body.nodes) {
+      if (node.kernel != kernel || !d.details.empty()) continue;
+      d.details.push_back(fmt::format("it computes {}{}{}", fmt::join(node.ops, ", "),
+                                      node.place.empty() ? "" : " at ", node.place));
     }
-    throw Error(std::move(d));
-  } catch (const kernels::Refusal&) {
   }
-  throw InternalError("kernel " + k.symbol + ": " + why);
+  for (const ArgSlot& slot : p.kernels[kernel].args) {
+    d.details.push_back(fmt::format("argument {}: {}", slot.name, to_string(slot.type)));
+  }
+  d.suggestion = "make its extents smaller";
+  throw Error(std::move(d));
+}
+
+kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
+  const Kernel& k = p.kernels[kernel];
+  const kernels::Family& family = kernels::family(k.family);
+  try {
+    const std::string why = family.refuses(k.body);
+    if (!why.empty()) throw InternalError("kernel " + k.symbol + ": " + why);
+    return family.emit(k.body, k.symbol, target);
+  } catch (const kernels::TooLarge& large) {
+    refuse(p, kernel, large.what());
+  }
 }
 
 }  // namespace
@@ -43,10 +51,7 @@ void write_sources(Program& p, const Options& o) {
   p.modules.clear();
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     Kernel& k = p.kernels[i];
-    const kernels::Family& family = kernels::family(k.family);
-    const std::string why = family.refuses(k.body);
-    if (!why.empty()) refuse(p, static_cast<uint32_t>(i), family, o, why);
-    kernels::Emitted emitted = family.emit(k.body, k.symbol, o.target);
+    kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
     if (i % kKernelsPerModule == 0) {
       p.modules.push_back({std::string(kernels::prelude()), o.target.arch, {}});
     }

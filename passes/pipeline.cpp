@@ -12,6 +12,7 @@
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
 #include "passes/view_chains.hpp"
+#include "passes/wide_concats.hpp"
 
 namespace braid {
 namespace {
@@ -40,6 +41,11 @@ void run_bind(Compilation& c, const Options& o) {
 
 void run_simplify(Compilation& c, const Options& o) {
   if (o.simplify) c.graph = simplify(c.graph);
+}
+
+void run_views(Compilation& c, const Options&) {
+  cap_view_chains(c.graph);
+  split_wide_concats(c.graph);
 }
 
 void run_check(Compilation& c, const Options& o) {
@@ -78,8 +84,8 @@ constexpr Pass kPasses[] = {
        if (o.fuse) recompute_broadcasts(c.graph);
      },
      graph_text, "bir"},
-    {"views", "memory in between where many views follow one another",
-     [](Compilation& c, const Options&) { cap_view_chains(c.graph); }, graph_text, "bir"},
+    {"views", "memory in between where views are many in a row, or a concat's operands too many",
+     run_views, graph_text, "bir"},
     {"home", "every version of a param in its one buffer: copies and order",
      [](Compilation& c, const Options&) { c.homes = plan_homes(c.graph); },
      [](const Compilation& c) { return ir::print(c.graph) + c.homes.print(c.graph); }, "txt"},

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -80,27 +81,37 @@ std::optional<std::vector<std::byte>> Cache::get(std::string_view key) const {
   return value;
 }
 
-bool Cache::put(std::string_view key, const std::vector<std::byte>& value) const {
+bool Cache::put(std::string_view key, const std::vector<std::byte>& value, std::string* why) const {
   if (folder_.empty()) return false;
+  const auto refuse = [&](const char* doing, const std::string& path, const std::string& reason) {
+    if (why) *why = fmt::format("cannot {} {}: {}", doing, path, reason);
+    return false;
+  };
   std::error_code ec;
   std::filesystem::create_directories(folder_, ec);
-  if (ec) return false;
+  if (ec) return refuse("make folder", folder_, ec.message());
   static std::atomic<uint64_t> serial{0};
   const std::string target = path_of(key);
   const std::string temp = fmt::format("{}.{}.{}.tmp", target, ::getpid(), serial++);
   const int fd = ::open(temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
+  if (fd < 0) return refuse("write to folder", folder_, std::strerror(errno));
   Header h{};
   std::memcpy(h.magic, kMagic, sizeof kMagic);
   h.key_bytes = key.size();
   h.value_bytes = value.size();
   h.checksum = checksum(key, value.data(), value.size());
-  const bool written = write_all(fd, &h, sizeof h) && write_all(fd, key.data(), key.size()) &&
-                       write_all(fd, value.data(), value.size());
-  const bool closed = ::close(fd) == 0;
-  if (written && closed && ::rename(temp.c_str(), target.c_str()) == 0) return true;
+  errno = 0;
+  bool done = write_all(fd, &h, sizeof h) && write_all(fd, key.data(), key.size()) &&
+              write_all(fd, value.data(), value.size());
+  int error = errno;
+  if (::close(fd) != 0 && done) {
+    done = false;
+    error = errno;
+  }
+  if (done && ::rename(temp.c_str(), target.c_str()) == 0) return true;
+  if (done) error = errno;
   ::unlink(temp.c_str());
-  return false;
+  return refuse("write", target, error == 0 ? "nothing is written" : std::strerror(error));
 }
 
 }  // namespace braid::runtime

@@ -23,8 +23,10 @@ class Cache {
 
   const std::string& folder() const { return folder_; }
   std::optional<std::vector<std::byte>> get(std::string_view key) const;
-  /// False if the entry could not be written.
-  bool put(std::string_view key, const std::vector<std::byte>& value) const;
+  /// False if the entry could not be written; `why` then receives the reason, one clause, which
+  /// stays empty where nothing is to be kept.
+  bool put(std::string_view key, const std::vector<std::byte>& value,
+           std::string* why = nullptr) const;
   /// The file that holds a key's entry.
   std::string path_of(std::string_view key) const;
 

@@ -72,7 +72,8 @@ Context::~Context() { driver->cuDevicePrimaryCtxRelease(device); }
 
 void Context::raise(CUresult result, const char* call, const std::string& what) {
   std::string detail = what;
-  if (const std::string report = driver->last_report(); !report.empty() && is_sticky(result)) {
+  const bool reported = is_sticky(result) || result == CUDA_ERROR_OUT_OF_MEMORY;
+  if (const std::string report = driver->last_report(); !report.empty() && reported) {
     detail += (detail.empty() ? "" : ": ") + report;
   }
   try {

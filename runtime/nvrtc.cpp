@@ -181,16 +181,16 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
         fmt::format("nvrtc {}.{} {}\n{}", version.major, version.minor,
                     fmt::join(compile_options(module.arch), " "), module.source);
     const auto cached = cache.get(key);
-    bool kept = true;
+    std::string not_kept;
     if (cached) {
       module.image = *cached;
     } else {
       module.image = compile_cubin(module.source, module.arch, module_name(program, m));
-      kept = cache.put(key, module.image) || cache.folder().empty();
+      cache.put(key, module.image, &not_kept);
     }
     const std::lock_guard lock(mutex);
     ++(cached ? stats.from_cache : stats.compiled);
-    stats.not_kept += !kept;
+    if (stats.not_kept.empty()) stats.not_kept = std::move(not_kept);
     if (!cached) {
       for (const Kernel& k : program.kernels) stats.kernels_compiled += k.module == m;
     }

@@ -31,7 +31,8 @@ struct CompileStats {
   int compiled = 0;
   int from_cache = 0;
   int kernels_compiled = 0;
-  int not_kept = 0;  // modules that the cache could not write, unless it has no folder
+  /// Why the cache did not keep what was compiled: the first reason, one clause; else empty.
+  std::string not_kept{};
 };
 
 /// Called as modules finish, from one thread at a time. False cancels: compile_modules throws

@@ -26,7 +26,9 @@ void merge(Clock& into, const Clock& from) {
 
 std::string State::last_report() const {
   const std::lock_guard lock(mutex_);
-  return fmt::format("{}", fmt::join(lost_reports_, "\n"));
+  std::vector<std::string> reports = lost_reports_;
+  if (!shortage_.empty()) reports.push_back(shortage_);
+  return fmt::format("{}", fmt::join(reports, "\n"));
 }
 
 std::vector<std::string> State::take_reports() {

@@ -16,6 +16,8 @@ namespace braid::runtime {
 struct SimOptions {
   uint64_t seed = 1;         // of the order in which ready nodes run; advances with every launch
   bool report_races = true;  // conflicting accesses that no path of edges orders fail the launch
+  /// What tensors and the interpreter may take. 0: what the machine has free, at most 64 GiB.
+  uint64_t memory_bytes = 0;
 };
 
 class Simulator : public Driver {

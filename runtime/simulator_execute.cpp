@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <tuple>
 
 #include "ir/interpret.hpp"
 #include "runtime/simulator_state.hpp"
@@ -27,6 +29,16 @@ std::vector<Range> ranges_of(const Call& call) {
     ranges.push_back({call.args[i], call.args[i] + bytes_of(slot), slot.role != Role::in});
   }
   return ranges;
+}
+
+uint64_t bytes_to_run(const Call& call) {
+  constexpr uint64_t kMost = uint64_t{1} << 56;  // so that a few of them add up
+  const auto capped = [&](int64_t bytes) { return std::min(static_cast<uint64_t>(bytes), kMost); };
+  uint64_t bytes = capped(ir::interpret_bytes(call.record->body));
+  for (const ArgSlot& slot : call.record->args) {
+    bytes += capped(slot.type.bytes()) + 8 * capped(slot.type.shape.numel());
+  }
+  return bytes;
 }
 
 bool State::execute(const Call& call, const std::string& who) {
@@ -77,6 +89,9 @@ bool State::execute(const Call& call, const std::string& who) {
   ir::TensorMap outputs;
   try {
     outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide);
+  } catch (const std::bad_alloc&) {
+    fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
+    return false;
   } catch (const std::exception& error) {
     fail(CUDA_ERROR_LAUNCH_FAILED, fmt::format("{}: {}", who, error.what()));
     return false;
@@ -95,8 +110,17 @@ bool State::execute(const Call& call, const std::string& who) {
   return true;
 }
 
-void State::launch(Exec& exec, uint64_t stream) {
-  if (failed_ != CUDA_SUCCESS) return;
+CUresult State::launch(Exec& exec, uint64_t stream) {
+  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
+  uint64_t most = 0;
+  size_t largest = 0;
+  for (size_t n = 0; n < exec.calls.size(); ++n) {
+    const uint64_t bytes = bytes_to_run(exec.calls[n]);
+    if (bytes > most) std::tie(most, largest) = std::pair(bytes, n);
+  }
+  if (most > 0 && !room_for(most, "to simulate " + call_text(exec.calls, largest))) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   begin_operation(stream);
   StreamState& state = streams_.at(stream);
   merge(state.clock, exec.clock);
@@ -105,12 +129,12 @@ void State::launch(Exec& exec, uint64_t stream) {
   if (options_.report_races) {
     if (!exec.races) exec.races = find_races(exec.calls, exec.before);
     for (const std::string& race : *exec.races) fail(CUDA_ERROR_LAUNCH_FAILED, race);
-    if (failed_ != CUDA_SUCCESS) return;
+    if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
   }
   for (size_t n = 0; n < exec.calls.size(); ++n) {
     touch(stream, ranges_of(exec.calls[n]), call_text(exec.calls, n));
   }
-  if (failed_ != CUDA_SUCCESS) return;
+  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
 
   std::vector<std::vector<uint32_t>> after(exec.calls.size());
   std::vector<size_t> waiting(exec.calls.size());
@@ -124,11 +148,12 @@ void State::launch(Exec& exec, uint64_t stream) {
     std::swap(ready_nodes[random_() % ready_nodes.size()], ready_nodes.back());
     const uint32_t n = ready_nodes.back();
     ready_nodes.pop_back();
-    if (!execute(exec.calls[n], call_text(exec.calls, n))) return;
+    if (!execute(exec.calls[n], call_text(exec.calls, n))) return CUDA_SUCCESS;
     for (const uint32_t next : after[n]) {
       if (--waiting[next] == 0) ready_nodes.push_back(next);
     }
   }
+  return CUDA_SUCCESS;
 }
 
 CUresult State::cuGraphLaunch(CUgraphExec exec, CUstream stream) {
@@ -136,8 +161,7 @@ CUresult State::cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   Exec* launched = find(execs_, number_of(exec));
   if (!launched || !find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
-  launch(*launched, number_of(stream));
-  return CUDA_SUCCESS;
+  return launch(*launched, number_of(stream));
 }
 
 CUresult State::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
@@ -154,8 +178,9 @@ CUresult State::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     return r;
   }
   if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
-  begin_operation(number_of(stream));
   const std::string who = "a launch of " + call.record->symbol;
+  if (!room_for(bytes_to_run(call), "to simulate " + who)) return CUDA_ERROR_OUT_OF_MEMORY;
+  begin_operation(number_of(stream));
   touch(number_of(stream), ranges_of(call), who);
   if (failed_ == CUDA_SUCCESS) execute(call, who);
   return CUDA_SUCCESS;

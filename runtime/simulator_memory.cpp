@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "runtime/simulator_state.hpp"
 
@@ -15,7 +16,39 @@ constexpr uint64_t kAlignment = 512;  // what cuMemAlloc gives
 constexpr uint64_t kGap = 4096;       // between allocations: nothing lies there
 constexpr uint64_t kCapacity = uint64_t{64} << 30;
 
+/// What this machine, or the control group (version 2) that we run in, has free; the capacity where
+/// neither says so. The system would rather end the process than refuse memory.
+uint64_t free_on_host() {
+  uint64_t bytes = kCapacity;
+  std::ifstream info("/proc/meminfo");
+  std::string word;
+  while (info >> word) {
+    uint64_t kilobytes = 0;
+    if (word == "MemAvailable:" && info >> kilobytes) bytes = std::min(bytes, kilobytes * 1024);
+  }
+  uint64_t limit = 0, used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
+    bytes = std::min(bytes, limit > used ? limit - used : 0);
+  }
+  return bytes;
+}
+
 }  // namespace
+
+bool State::room_for(uint64_t bytes, const std::string& what) {
+  uint64_t room = 0;
+  if (options_.memory_bytes == 0) {
+    room = free_on_host();
+  } else if (options_.memory_bytes > held_) {
+    room = options_.memory_bytes - held_;
+  }
+  shortage_.clear();
+  if (bytes <= room) return true;
+  shortage_ = fmt::format("{} takes {} bytes of this machine's memory, which has {} left", what,
+                          bytes, room);
+  return false;
+}
 
 Allocation* State::find_memory(uint64_t address, uint64_t bytes, uint64_t* base, std::string* why) {
   const auto inside = [&](uint64_t start, uint64_t size) {
@@ -48,15 +81,20 @@ CUresult State::cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes > kCapacity) return CUDA_ERROR_OUT_OF_MEMORY;
+  // Beside each byte stands whether it was written.
+  if (bytes > kCapacity || !room_for(2 * bytes, fmt::format("to simulate {} bytes", bytes))) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   Allocation allocation;
   try {
     allocation.bytes.assign(bytes, kPoison);
     allocation.written.assign(bytes, 0);
   } catch (const std::bad_alloc&) {
+    shortage_ = fmt::format("this machine has no {} bytes of memory left", 2 * bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *address = next_address_;
+  held_ += 2 * bytes;
   next_address_ += (bytes + kAlignment - 1) / kAlignment * kAlignment + kGap;
   memory_.emplace(*address, std::move(allocation));
   return CUDA_SUCCESS;
@@ -67,6 +105,7 @@ CUresult State::cuMemFree(CUdeviceptr address) {
   const auto found = memory_.find(address);
   if (found == memory_.end()) return CUDA_ERROR_INVALID_VALUE;
   freed_.emplace(address, found->second.bytes.size());
+  held_ -= 2 * found->second.bytes.size();
   memory_.erase(found);
   observe();
   return ready();

@@ -76,6 +76,9 @@ struct Call {
 std::string call_text(const std::vector<Call>& calls, size_t index);
 /// The bytes a call reads and writes, without empty ones.
 std::vector<Range> ranges_of(const Call& call);
+/// Bytes of the host's memory that running a call takes: what the interpreter holds, and each
+/// argument once more in its own and in the wide form.
+uint64_t bytes_to_run(const Call& call);
 /// A sentence for each pair of calls that touch the same bytes, one of them writing, with no path
 /// between them. `before[i]` lists calls that end before call i starts, all smaller than i.
 std::vector<std::string> find_races(const std::vector<Call>& calls,
@@ -140,6 +143,8 @@ class State final : public Simulator {
   CUresult observe() { return lost_ = failed_; }
 
   // Memory.
+  /// Whether so many bytes more of the host's memory may be used; if not, says so in shortage_.
+  bool room_for(uint64_t bytes, const std::string& what);
   /// The allocation that holds all of a range; null if there is none, with the reason in `why`.
   Allocation* find_memory(uint64_t address, uint64_t bytes, uint64_t* base, std::string* why);
   CUresult copy_in(uint64_t to, const void* from, size_t bytes, uint64_t stream);
@@ -157,13 +162,16 @@ class State final : public Simulator {
                         void** extra, Call* call);
   /// Runs a kernel. False if it failed, which was then reported.
   bool execute(const Call& call, const std::string& who);
-  void launch(Exec& exec, uint64_t stream);
+  /// Runs nothing if one of its kernels needs more memory than there is.
+  CUresult launch(Exec& exec, uint64_t stream);
 
   mutable std::mutex mutex_;
   SimOptions options_;
   std::mt19937_64 random_;
   std::vector<std::string> reports_;       // not taken yet
   std::vector<std::string> lost_reports_;  // of the present context
+  std::string shortage_;                   // why memory was refused last
+  uint64_t held_ = 0;                      // bytes of the host's memory in allocations
   CUresult failed_ = CUDA_SUCCESS;         // on the device
   CUresult lost_ = CUDA_SUCCESS;           // the same, once the host has seen it
 

@@ -39,11 +39,13 @@ HostTensor initial_value(const ParamBinding& param, const TensorType& type, uint
   throw InternalError("a param has an unknown init");
 }
 
-/// Allocates and fills; done when it returns. The context must be current.
-std::shared_ptr<OwnedMemory> make_filled(Store::Impl& store, const std::vector<std::byte>& bytes,
+/// Allocates and fills; done when it returns. The bytes are asked for when the device has room for
+/// them. The context must be current.
+template <class Bytes>
+std::shared_ptr<OwnedMemory> make_filled(Store::Impl& store, int64_t size, const Bytes& make_bytes,
                                          const std::string& what) {
-  const auto size = static_cast<int64_t>(bytes.size());
   auto memory = std::make_shared<OwnedMemory>(runtime::allocate(store.context, size, what));
+  const std::vector<std::byte>& bytes = make_bytes();
   if (!bytes.empty()) {
     store.context->check(store.context->driver->cuMemcpyHtoDAsync(memory->get(), bytes.data(),
                                                                   bytes.size(), store.stream.get()),
@@ -112,8 +114,9 @@ Placement declare(Store::Impl& store, const Program& program, uint64_t seed) {
       const TensorType& type = program.buffers.at(param.buffer).type;
       auto found = store.params.find(param.name);
       if (found == store.params.end()) {
-        const HostTensor value = initial_value(param, type, seed);
-        auto memory = make_filled(store, value.bytes, "param " + param.name);
+        auto memory = make_filled(
+            store, type.bytes(), [&] { return initial_value(param, type, seed).bytes; },
+            "param " + param.name);
         found = store.params.emplace(param.name, Store::Impl::Param{type, memory}).first;
         placement.declared.push_back(param.name);
       } else if (found->second.type != type) {
@@ -128,7 +131,10 @@ Placement declare(Store::Impl& store, const Program& program, uint64_t seed) {
       auto& held = store.constants[{program.constants.size(), {hash.high64, hash.low64}}];
       placement.constants = held.lock();
       if (!placement.constants) {
-        placement.constants = make_filled(store, program.constants, "constants of " + program.name);
+        placement.constants = make_filled(
+            store, static_cast<int64_t>(program.constants.size()),
+            [&]() -> const std::vector<std::byte>& { return program.constants; },
+            "constants of " + program.name);
         held = placement.constants;
       }
     }

@@ -191,10 +191,9 @@ void compile_kernels(Program& p, const GlobalArgs& g) {
     note(g, fmt::format("compiled {} kernels in {} modules, {} modules from the cache",
                         s.kernels_compiled, s.compiled, s.from_cache));
   }
-  if (s.not_kept > 0) {
-    note(g, fmt::format("the kernels were not kept: the cache '{}' cannot be written; BRAID_CACHE "
-                        "names another folder",
-                        cache.folder()));
+  if (!s.not_kept.empty()) {
+    note(g, fmt::format("the kernels were not kept: {}; BRAID_CACHE names another folder",
+                        s.not_kept));
   }
 }
 

@@ -181,8 +181,8 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
 
 LaunchShape launch_of(int64_t blocks, uint32_t threads) {
   if (blocks > std::numeric_limits<int32_t>::max()) {
-    throw TooLarge{
-        fmt::format("it would take {} blocks, and a launch has at most 2147483647", blocks)};
+    throw TooLarge(
+        fmt::format("it would take {} blocks, and a launch has at most 2147483647", blocks));
   }
   LaunchShape launch;
   launch.grid = {static_cast<uint32_t>(std::max<int64_t>(blocks, 1)), 1, 1};

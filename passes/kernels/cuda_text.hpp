@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,10 @@ struct Refusal : InternalError {
   std::string reason;  // one sentence
 };
 
-/// The body is right, but larger than kernels or launches can be: the model's mistake.
-struct TooLarge : Refusal {
-  using Refusal::Refusal;
+/// Thrown while a kernel is being written: no launch can be that large. The model's fault, not
+/// ours.
+struct TooLarge : std::runtime_error {
+  using std::runtime_error::runtime_error;  // one clause: "it would take ..."
 };
 
 /// The type of an element in memory ("braid_bf16") and in a register ("float").
@@ -62,7 +64,7 @@ struct Signature {
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
                         std::string_view bounds, const std::vector<std::string>& lines);
 
-/// A launch of `blocks` blocks of `threads`. Throws Refusal beyond the hardware's limit.
+/// A launch of `blocks` blocks of `threads`. Throws TooLarge beyond the hardware's limit.
 LaunchShape launch_of(int64_t blocks, uint32_t threads);
 /// The kernel for a body that has nothing to write.
 Emitted empty_kernel(const ir::Graph& body, const Signature& signature, std::string_view symbol);

@@ -33,7 +33,7 @@ Product product_of(const ir::Graph& body, const ir::Op& dot) {
   p.result = result.dtype;
   p.tf32 = attr.tf32;
   if (std::max({p.batch, p.m, p.n, p.k}) > std::numeric_limits<int32_t>::max() / 2) {
-    throw TooLarge{"its matrix product has an axis of more than 2^30 elements"};
+    throw TooLarge("its matrix product has an axis of more than 2^30 elements");
   }
   return p;
 }

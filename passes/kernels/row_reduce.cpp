@@ -236,7 +236,8 @@ class ReductionWriter {
     const int64_t step = layout_.step();
     const int64_t items = (cols_ + step - 1) / step;
     const bool unrolled = items <= kMaxKept;
-    writer_.set_memory([&, unrolled, more_passes](size_t arg, Index linear) {
+    // Stays in force behind the loop, where nothing is kept.
+    writer_.set_memory([this, items, unrolled, more_passes](size_t arg, Index linear) {
       return memory(arg, linear, items, unrolled && more_passes);
     });
     writer_.open_loop({col_});

@@ -72,6 +72,34 @@ TEST_CASE("a tensor of a symbolic type is an error that names the way out") {
   CHECK_THROWS_AS(e.type("z"), Error);
 }
 
+TEST_CASE("a block with more outputs than inputs") {
+  const TomlModel model = read_toml(R"(format = 1
+[inputs]
+x = { dtype = "f32", shape = [4] }
+[block.split]
+in = ["x"]
+out = ["y", "z", "w"]
+nodes = [
+  { out = "y", op = "relu", in = ["x"] },
+  { out = "z", op = "neg", in = ["x"] },
+  { out = "w", op = "exp", in = ["x"] },
+]
+[graph]
+nodes = [
+  { out = ["a", "b", "c"], block = "split", in = ["x"] },
+  { out = ["d", "e", "f"], block = "split", in = ["c"], repeat = 1 },
+]
+[outputs]
+a = "a"
+b = "b"
+d = "d"
+e = "e"
+f = "f"
+)",
+                                    "split.toml");
+  check_against_interpreter(model.graph->ir());
+}
+
 TEST_CASE("blocks nested without end are refused, not followed") {
   std::string text = "format = 1\n[inputs]\nx = { dtype = \"f32\", shape = [4] }\n";
   const int depth = 20000;

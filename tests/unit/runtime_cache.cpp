@@ -1,8 +1,10 @@
 // The disk cache: what it gives back is what was put under that very key, or nothing.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -117,6 +119,37 @@ TEST_CASE("a place that cannot be written keeps nothing and says so") {
   fs::permissions(folder.path + "/closed", fs::perms::owner_read | fs::perms::owner_exec);
   CHECK(!Cache(folder.path + "/closed").put(kKey, random_bytes(10, 1)));
   fs::permissions(folder.path + "/closed", fs::perms::owner_all);
+}
+
+TEST_CASE("what is not kept has a reason, and nothing half-written stays") {
+  const testing::TempFolder folder;
+  std::string why = "left from before";
+  write_text(folder.path + "/file", "x");
+  CHECK(!Cache(folder.path + "/file/cache").put(kKey, random_bytes(10, 1), &why));
+  CHECK(why.find("cannot make folder " + folder.path + "/file/cache: ") == 0);
+  CHECK(!Cache("/proc/self").put(kKey, random_bytes(10, 1), &why));
+  CHECK(why.find("cannot write to folder /proc/self: ") == 0);
+  why.clear();
+  CHECK(!Cache().put(kKey, random_bytes(10, 1), &why));
+  CHECK(why.empty());
+
+  // A disk that is full after 4096 bytes of a file.
+  fs::create_directories(folder.path + "/full");
+  const Cache full(folder.path + "/full");
+  rlimit old{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &old) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit little = old;
+  little.rlim_cur = 4096;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &little) == 0);
+  const bool kept = full.put(kKey, random_bytes(100'000, 2), &why);
+  const bool small = full.put(kKey + "small", random_bytes(100, 2));
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  CHECK(!kept);
+  CHECK(small);
+  CHECK(why.find("cannot write " + full.path_of(kKey) + ": ") == 0);
+  CHECK(files_in(full.folder()) == 1);
 }
 
 TEST_CASE("threads that write and read one key see whole entries only") {

@@ -200,6 +200,43 @@ TEST_CASE("progress counts every module once, from one thread at a time, and can
   CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 2);
 }
 
+TEST_CASE("cancelled on many threads: E0703, and whole entries alone in the cache") {
+  if (!have_nvrtc()) return;
+  const TempFolder folder;
+  const Cache cache(folder.path);
+  Program p = modules(8);
+  try {
+    compile_modules(p, cache, 4, [](int64_t done, int64_t) { return done < 2; });
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    REQUIRE(error.diagnostics().size() == 1);
+    CHECK(error.diagnostics()[0].code == "E0703");
+  }
+  int entries = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path)) {
+    CHECK(entry.path().extension() == ".cubin");
+    ++entries;
+  }
+  CHECK(entries >= 2);
+  Program again = modules(8);  // what was kept is good
+  CHECK(compile_modules(again, cache, 2).from_cache == entries);
+}
+
+TEST_CASE("a cache that cannot be written: the work goes on, and why is said once") {
+  if (!have_nvrtc()) return;
+  const TempFolder folder;
+  std::ofstream(folder.path + "/file") << "x";
+  Program p = modules(3);
+  const CompileStats s = compile_modules(p, Cache(folder.path + "/file/cache"), 2);
+  CHECK(s.compiled == 3);
+  CHECK(s.not_kept.find("cannot make folder ") == 0);
+  CHECK(is_elf(p.modules[2].image));
+  Program q = modules(1);
+  CHECK(compile_modules(q, Cache(folder.path + "/good")).not_kept.empty());
+  Program off = modules(1);
+  CHECK(compile_modules(off, Cache()).not_kept.empty());
+}
+
 TEST_CASE("a progress callback that throws stops the work with what it threw") {
   if (!have_nvrtc()) return;
   Program p = modules(4);
