@@ -66,16 +66,24 @@ std::string dotted(std::string name) {
   return name;
 }
 
-/// `pattern` with '*' for any characters.
+/// `pattern` with '*' for any characters: after a mismatch the last star takes one more.
 bool matches(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  if (name.substr(0, star) != pattern.substr(0, star)) return false;
-  pattern.remove_prefix(star + 1);
-  for (size_t at = star; at <= name.size(); ++at) {
-    if (matches(pattern, name.substr(at))) return true;
+  size_t p = 0, star = std::string_view::npos, taken = 0;
+  for (size_t n = 0; n < name.size();) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
   }
-  return false;
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 Diagnostic about(const WeightsFrom& from, std::string code, std::string message) {
