@@ -49,7 +49,8 @@ std::string Graph::Impl::scoped(std::string_view name) const {
 ir::Loc Graph::Impl::loc(const Where& where) {
   const Place& p = where.place;
   if (!p.known()) return {};
-  return {ir.strings.intern(p.file), p.line, p.column, p.end_column};
+  // The IR keeps places of one line.
+  return {ir.strings.intern(p.file), p.line, p.column, p.end_line > p.line ? 0 : p.end_column};
 }
 
 ir::ValueId Graph::Impl::emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,

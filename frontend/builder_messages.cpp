@@ -144,18 +144,24 @@ void Graph::Impl::remember_labels(ir::ValueId v, const TypeArg& type) {
 std::string Graph::Impl::dtype_advice(std::span<const ir::ValueId> operands,
                                       std::string_view error) const {
   const auto has = [&](std::string_view part) { return error.find(part) != std::string::npos; };
-  const auto name = [&](ir::ValueId v) { return ir.strings[ir.def(v).name]; };
+  const auto name = [&](ir::ValueId v) -> std::string {
+    const std::string_view full = ir.strings[ir.def(v).name];
+    const std::string op = ir::mnemonic(ir.def(v));
+    if (full.substr(full.rfind('/') + 1) != op) return fmt::format("'{}'", full);
+    const auto call_of = written_as.find(v.index);  // nobody named it
+    return "the result of " + (call_of == written_as.end() ? written(op) : call_of->second);
+  };
   const auto dtype = [&](ir::ValueId v) { return ir.type(v).dtype; };
-  if (has("takes a float dtype, not")) return fmt::format("cast '{}' to f32", name(operands[0]));
+  if (has("takes a float dtype, not")) return fmt::format("cast {} to f32", name(operands[0]));
   if (has("indices are i32 or i64") && operands.size() == 2) {
-    return fmt::format("cast '{}' to i32", name(operands[1]));
+    return fmt::format("cast {} to i32", name(operands[1]));
   }
   if (!has("dtypes differ")) return {};
   for (size_t i = 0; i + 1 < operands.size(); ++i) {
     const ir::ValueId a = operands[i], b = operands[i + 1];
     // A select's condition may differ.
     if (dtype(a) == dtype(b) || dtype(a) == DType::b1) continue;
-    return fmt::format("cast '{}' to {}, or '{}' to {}", name(a), name_of(dtype(b)), name(b),
+    return fmt::format("cast {} to {}, or {} to {}", name(a), name_of(dtype(b)), name(b),
                        name_of(dtype(a)));
   }
   return {};

@@ -88,6 +88,7 @@ std::optional<Tensor> norm_operand(const In& x, std::string_view op) {
 }  // namespace
 
 Tensor softmax(In x, int axis) {
+  const Calling calling(graph_of(std::array{x}).impl(), "softmax");
   const At at{x.where};
   const auto s = shifted(x, axis, "softmax");
   if (!s) return poison(x);
@@ -97,6 +98,7 @@ Tensor softmax(In x, int axis) {
 }
 
 Tensor log_softmax(In x, int axis) {
+  const Calling calling(graph_of(std::array{x}).impl(), "log_softmax");
   const At at{x.where};
   const auto s = shifted(x, axis, "log_softmax");
   if (!s) return poison(x);
@@ -105,6 +107,7 @@ Tensor log_softmax(In x, int axis) {
 }
 
 Tensor layer_norm(In x, In gamma, In beta, double eps) {
+  const Calling calling(graph_of(std::array{x}).impl(), "layer_norm");
   const At at{x.where};
   const auto t = norm_operand(x, "layer_norm");
   if (!t) return poison(x);
@@ -121,6 +124,7 @@ Tensor layer_norm(In x, In gamma, In beta, double eps) {
 }
 
 Tensor rms_norm(In x, In gamma, double eps) {
+  const Calling calling(graph_of(std::array{x}).impl(), "rms_norm");
   const At at{x.where};
   const auto t = norm_operand(x, "rms_norm");
   if (!t) return poison(x);
@@ -132,6 +136,7 @@ Tensor rms_norm(In x, In gamma, double eps) {
 }
 
 Tensor l2_normalize(In x, int axis, double eps) {
+  const Calling calling(graph_of(std::array{x}).impl(), "l2_normalize");
   const At at{x.where};
   if (!need_floats(x, "l2_normalize")) return poison(x);
   Graph& g = graph_of(std::array{x});
@@ -145,6 +150,7 @@ Tensor l2_normalize(In x, int axis, double eps) {
 }
 
 Tensor cross_entropy(In logits, In labels) {
+  const Calling calling(graph_of(std::array{logits}).impl(), "cross_entropy");
   const At at{logits.where};
   Graph& g = graph_of(std::array{logits, labels});
   Graph::Impl& impl = g.impl();
@@ -171,6 +177,7 @@ Tensor cross_entropy(In logits, In labels) {
 }
 
 Tensor linear(Graph& g, std::string_view name, In x, int64_t out, bool bias) {
+  const Calling calling(g.impl(), "linear");
   const ValueId v = g.unwrap(x);
   if (!v.valid()) return g.wrap({});
   const TensorType t = g.ir_graph().type(v);

@@ -210,6 +210,7 @@ class Attention {
 }  // namespace
 
 Tensor attention(In q, In k, In v, AttentionOpts o) {
+  const Calling calling(graph_of(std::array{q}).impl(), "attention");
   for (const In* x : {&q, &k, &v}) {
     if (!need_floats(*x, "attention")) return poison(q);
   }

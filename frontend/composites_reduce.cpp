@@ -8,6 +8,7 @@ namespace braid {
 using namespace composites;
 
 Tensor mean(In x, ReduceOpts o) {
+  const Calling calling(graph_of(std::array{x}).impl(), "mean");
   if (!need_floats(x, "mean")) return poison(x);
   const At at{x.where};
   Graph& g = graph_of(std::array{x});
@@ -38,6 +39,7 @@ namespace {
 /// The least index among the elements that equal the extreme one or are NaN. The extreme of a row
 /// with a NaN is NaN, which equals nothing, so that only NaNs remain.
 Tensor arg_reduce(Fn extreme, std::string_view op, const In& x, const ArgOpts& o) {
+  const Calling calling(graph_of(std::array{x}).impl(), op);
   const At at{x.where};
   Graph& g = graph_of(std::array{x});
   Graph::Impl& impl = g.impl();

@@ -10,6 +10,7 @@ namespace braid {
 using namespace composites;
 
 Tensor pad(In x, std::vector<int64_t> low, std::vector<int64_t> high, double value) {
+  const Calling calling(graph_of(std::array{x}).impl(), "pad");
   const At at{x.where};
   Graph& g = graph_of(std::array{x});
   Graph::Impl& impl = g.impl();
@@ -106,6 +107,7 @@ std::vector<Tensor> split(In x, int parts, int axis) {
 }
 
 Tensor squeeze(In x, std::vector<int> axes) {
+  const Calling calling(graph_of(std::array{x}).impl(), "squeeze");
   Graph& g = graph_of(std::array{x});
   Graph::Impl& impl = g.impl();
   const ir::ValueId v = g.unwrap(x);
@@ -132,6 +134,7 @@ Tensor squeeze(In x, std::vector<int> axes) {
 }
 
 Tensor unsqueeze(In x, int axis) {
+  const Calling calling(graph_of(std::array{x}).impl(), "unsqueeze");
   Graph& g = graph_of(std::array{x});
   Graph::Impl& impl = g.impl();
   const ir::ValueId v = g.unwrap(x);

@@ -67,7 +67,6 @@ constexpr Pair kLayers[] = {
     {"bmm", "did you mean 'matmul'?"},
     {"mm", "did you mean 'matmul'?"},
     {"einsum", "write it with 'transpose', 'reshape' and 'matmul'"},
-    {"dropout", "leave it out: a model file is run, not trained"},
     {"identity", "leave it out, and name its operand where its result was named"},
     {"embedding", "did you mean 'gather'?"},
     {"indexselect", "did you mean 'gather'?"},

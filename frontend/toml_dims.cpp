@@ -57,7 +57,7 @@ struct Dims::Parser {
   /// The part of the string that the caret marks; the whole string if it holds escapes.
   Place part(size_t begin, size_t end) const {
     Place p = item.place;
-    if (p.end_column != p.column + text.size() + 2) return p;
+    if (p.end_line > p.line || p.end_column != p.column + text.size() + 2) return p;
     p.column += static_cast<uint32_t>(begin) + 1;
     p.end_column = item.place.column + static_cast<uint32_t>(end) + 1;
     return p;

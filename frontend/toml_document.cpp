@@ -23,7 +23,10 @@ namespace {
 
 Place place_of(const toml::source_region& region, const std::string& file) {
   Place p{file, region.begin.line, region.begin.column, 0};
-  if (region.end.line == region.begin.line && region.end.column > region.begin.column) {
+  if (region.end.line > region.begin.line) {
+    p.end_line = region.end.line;
+    p.end_column = region.end.column;
+  } else if (region.end.line == region.begin.line && region.end.column > region.begin.column) {
     p.end_column = region.end.column;
   }
   return p;

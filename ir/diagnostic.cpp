@@ -139,8 +139,9 @@ class Renderer {
   /// Spaces (tabs kept) up to the place, then one ^ per code point under it.
   std::string marks(const std::string& line, const Place& p) const {
     const size_t begin = offset_of(line, p.column);
-    const size_t end =
-        p.end_column > p.column ? offset_of(line, p.end_column) : token_end(line, begin);
+    const size_t end = p.end_line > p.line       ? line.size()
+                       : p.end_column > p.column ? offset_of(line, p.end_column)
+                                                 : token_end(line, begin);
     std::string out, carets;
     for (size_t i = 0; i < begin; ++i) {
       if (starts_code_point(line[i])) out += line[i] == '\t' ? '\t' : ' ';

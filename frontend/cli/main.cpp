@@ -157,7 +157,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
     return c;
   };
 
-  CLI::App* c = command("check", "parse, expand, infer shapes; no kernels",
+  CLI::App* c = command("check", "parse, expand, infer shapes, compare the weights; no kernels",
                         [&a] { return check_command(a.check, a.global); });
   add_plan(*c, a.check);
   add_weights(*c, a.check);

@@ -359,3 +359,21 @@ TEST_CASE("collect mode: one mistake, one error, and uses of its result stay sil
     CHECK(contains(e.what(), "error: 2 errors, 0 warnings"));
   }
 }
+
+TEST_CASE("messages speak of the op that was called, not of those it stands for") {
+  Graph g;
+  const Tensor x = g.input("x", {f32, {4, 8}}), h = g.input("h", {f16, {4, 8}});
+  const Tensor q = g.input("q", {f32, {2, 4, 8}}), k = g.input("k", {f32, {3, 4, 8}});
+  const Tensor n = g.input("n", {i32, {4, 8}});
+  const auto message = [](const std::function<void()>& f) { return error_of(f).message; };
+  CHECK(message([&] { matmul(x, x); }) == "matmul: inner dimensions differ");
+  CHECK(contains(message([&] { attention(q, k, k); }), "attention: "));
+  CHECK(contains(message([&] { layer_norm(n, x, x); }), "layer_norm takes a float dtype"));
+  CHECK(contains(message([&] { sum(g.input("b", {b1, {4}})); }), "sum takes numbers, not b1"));
+  // Operands made by composites keep the name of the composite.
+  const Diagnostic d = error_of([&] { softmax(x) + h; });
+  REQUIRE(d.details.size() == 2);
+  CHECK(contains(d.details[0], "  f32[4,8]  from softmax at "));
+  CHECK(d.suggestion == "cast the result of softmax to f16, or 'h' to f32");
+  CHECK(contains(error_of([&] { matmul(x, transpose(x, {1, 0})) + h; }).details[0], "from matmul"));
+}

@@ -119,7 +119,7 @@ TEST_CASE("JSON: one object a line, sorted, valid for any bytes") {
   REQUIRE(end != std::string::npos);
   CHECK(text.find('\n', end + 1) == text.size() - 1);
   CHECK(text.starts_with(
-      R"({"file":"a","line":1,"col":1,"end_col":0,"severity":"error","code":"E0301",)"
+      R"({"file":"a","line":1,"col":1,"end_line":1,"end_col":0,"severity":"error","code":"E0301",)"
       R"("message":"first",)"));
   const auto second = nlohmann::json::parse(text.substr(end + 1));
   CHECK(second["end_col"] == 5);
@@ -142,4 +142,48 @@ TEST_CASE("did_you_mean: near names, nearest first, three at most") {
   CHECK(suggest("soft", {"sofa", "sort"}) == "did you mean 'sofa' or 'sort'?");
   CHECK(suggest("soft", {"sofa", "sort", "sift"}) == "did you mean 'sift', 'sofa' or 'sort'?");
   CHECK(suggest("zzz", {"sofa"}).empty());
+}
+
+TEST_CASE("only so many errors are shown, and all are counted") {
+  std::vector<Diagnostic> ds;
+  for (uint32_t i = 1; i <= 25; ++i) {
+    Diagnostic d;
+    d.message = "error number " + std::to_string(i);
+    d.place = {"f", i, 1, 0};
+    ds.push_back(d);
+  }
+  ds[3].severity = Severity::warning;
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string usual = render(ds);
+  CHECK(has(usual, "error number 21\n"));  // the twentieth error, the fourth being a warning
+  CHECK(!has(usual, "error number 22\n"));
+  CHECK(has(usual, "error: 24 errors (20 shown), 1 warning\n"));
+  RenderOptions o;
+  o.max_errors = 0;
+  CHECK(has(render(ds, o), "error number 25\n"));
+  CHECK(has(render(ds, o), "error: 24 errors, 1 warning\n"));
+  CHECK(has(render_json(ds, 2), "24 errors, 2 shown"));
+  CHECK(!has(render_json(ds, 2), "error number 3\""));
+  CHECK(has(render_json(ds, 0), "error number 25\""));
+}
+
+TEST_CASE("a place of several lines is marked to the end of its first") {
+  Diagnostic d;
+  d.code = "E0104";
+  d.message = "wrong";
+  d.place = {"f", 1, 5, 2};
+  d.place.end_line = 3;
+  RenderOptions o;
+  o.source = [](const std::string&) { return "x = [1,\n2\n]\n"; };
+  CHECK(render(d, o) == "f:1:5: error[E0104]: wrong\n    1 | x = [1,\n      |     ^^^\n");
+  CHECK(render_json({d}).find("\"end_line\":3,\"end_col\":2") != std::string::npos);
+}
+
+TEST_CASE("names that differ in case alone are suggested alone") {
+  CHECK(suggest("tB", {"ta", "tb"}) == "did you mean 'tb'?");
+  CHECK(suggest("ReLU", {"relu", "selu"}) == "did you mean 'relu'?");
+  CHECK(suggest("tc", {"ta", "tb"}) == "did you mean 'ta' or 'tb'?");
+  CHECK(suggest("ta", {"ta"}).empty());
 }
