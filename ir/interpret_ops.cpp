@@ -301,7 +301,8 @@ WideTensor interpret_dot(const WideTensor& a, const WideTensor& b, const DotAttr
     T* po = data<T>(out).data();
     // b as [K, N], so that the innermost loop is contiguous.
     std::vector<T> packed(static_cast<size_t>(attr.tb ? k * n : 0));
-    for (int64_t s = 0; s < batch; ++s, pa += m * k, pb += k * n, po += m * n) {
+    // Without k there is nothing to add, and nothing that pa and pb point to.
+    for (int64_t s = 0; s < (k == 0 ? 0 : batch); ++s, pa += m * k, pb += k * n, po += m * n) {
       const T* rows = pb;
       if (attr.tb) {
         for (int64_t j = 0; j < n; ++j) {
