@@ -57,6 +57,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "use the bound type, `Executable::type(name)`", "Memory needs numbers for extents.",
        "HostTensor x(graph_x.type());                        // f32[B,8]",
        "HostTensor x(executable.type(\"x\"));                 // f32[16,8]"},
+      {"E0804", "the model does not fit into the host's memory", "choose smaller dims",
+       "Random inputs, initial weights and the simulator's memory are made on the host. The "
+       "sentence "
+       "says how much all of it is, and which tensor is the largest.",
+       "braid run m.toml --device sim --dim B=1000000000",
+       "braid run m.toml --device sim --dim B=8"},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",
        "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},
