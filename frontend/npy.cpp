@@ -206,7 +206,8 @@ std::string header_text(const HostTensor& t) {
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
-    if (std::filesystem::is_directory(path)) {
+    std::error_code ec;  // opening it says what else is wrong
+    if (std::filesystem::is_directory(path, ec)) {
       errno = EISDIR;
       fail_io(path, "read");
     }

@@ -74,6 +74,8 @@ Json parse_header(const std::string& text, const std::string& path) {
   } catch (const Json::parse_error& e) {
     fail(path, fmt::format("the header is no JSON: it goes wrong at byte {} of the file",
                            kLengthBytes + e.byte));
+  } catch (const Json::exception&) {
+    fail(path, "the header holds a number that is too large");
   }
 }
 

@@ -18,6 +18,7 @@ struct Recipe {
   bool possible = false;
   int cost = 0;
   int memory_leaves = 0;
+  int views = 0;  // on the longest way to a leaf
 };
 
 class Recomputer {
@@ -49,8 +50,11 @@ class Recomputer {
       case OpKind::constant:
       case OpKind::iota:
         return {true, 0, is_inline(graph_, op.result) ? 0 : 1};
-      case OpKind::view:
-        return recipes_[op.operands[0].index];
+      case OpKind::view: {
+        Recipe r = recipes_[op.operands[0].index];
+        if (!r.possible || ++r.views > kMostViewsRecomputed) return {};
+        return r;
+      }
       case OpKind::map: {
         Recipe sum{true, info(std::get<ir::MapAttr>(op.attrs).fn).cost, 0};
         for (ValueId v : op.operands) {
@@ -58,8 +62,10 @@ class Recomputer {
           sum.possible = sum.possible && r.possible;
           sum.cost += r.cost;
           sum.memory_leaves += r.memory_leaves;
+          sum.views = std::max(sum.views, r.views);
         }
-        sum.possible = sum.possible && sum.cost <= kMostRecomputed && sum.memory_leaves <= 1;
+        // What cannot be had counts nothing, or the numbers would double with every `x + x`.
+        if (!sum.possible || sum.cost > kMostRecomputed || sum.memory_leaves > 1) return {};
         return sum;
       }
       default:

@@ -67,7 +67,9 @@ void Executable::Impl::place_buffers() {
         bases[i] = arena.get() + static_cast<CUdeviceptr>(b.offset);
         break;
       case Segment::constant:
-        bases[i] = placement.constants->get() + static_cast<CUdeviceptr>(b.offset);
+        // Where all constants are empty there is no memory of theirs, and nobody reads them.
+        bases[i] = (placement.constants ? placement.constants->get() : arena.get()) +
+                   static_cast<CUdeviceptr>(b.offset);
         break;
       case Segment::scalar:
         bases[i] = scalars.get() + static_cast<CUdeviceptr>(b.offset);

@@ -59,7 +59,8 @@ std::vector<std::string> candidates() {
   folders.push_back("/usr/local/cuda/lib64");
   for (const std::string& folder : folders) {
     for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
-      if (std::filesystem::exists(folder + "/" + name)) files.push_back(folder + "/" + name);
+      std::error_code ec;  // a folder that nobody may look into holds no library
+      if (std::filesystem::exists(folder + "/" + name, ec)) files.push_back(folder + "/" + name);
     }
   }
   files.insert(files.end(), {"libnvrtc.so.13", "libnvrtc.so.12"});

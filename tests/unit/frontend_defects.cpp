@@ -119,5 +119,18 @@ TEST_CASE("blocks nested without end are refused, not followed") {
   CHECK_THROWS_AS(read_toml(text, "deep.toml"), Error);
 }
 
+TEST_CASE("constants of which none has an element") {
+  check_against_interpreter(ir::parse(R"(bir 1
+graph "g" {
+  %0: f32[3] = input "x"
+  %1: f32[0] = constant hex""
+  %2: f32[3] = concat %0, %1 {axis=0}
+  %3: f32[0] = exp %1
+  output "y" %2
+  output "none" %3
+}
+)"));
+}
+
 }  // namespace
 }  // namespace braid

@@ -171,6 +171,7 @@ TEST_CASE("unreadable and unwritable files are errors that name the file") {
   const std::string missing = (folder.path / "missing.npy").string();
   CHECK(error_of(missing).find("missing.npy': No such file") != std::string::npos);
   CHECK(error_of(folder.path.string()).find("Is a directory") != std::string::npos);
+  CHECK(error_of(std::string(5000, 'x')).find("name too long") != std::string::npos);
   const braid::HostTensor t(braid::TensorType{braid::DType::f32, {2}});
   CHECK_THROWS_AS(braid::write_npy((folder.path / "no/such/folder.npy").string(), t), braid::Error);
 }

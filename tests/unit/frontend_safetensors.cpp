@@ -107,6 +107,7 @@ TEST_CASE("safetensors: a header that lies is refused (E0111)") {
   refused(one("F32", "[-1]", "[0,4]"), four, "no list of integers");
   refused(one("F32", "[1.0]", "[0,4]"), four, "no list of integers");
   refused(one("F32", "1", "[0,4]"), four, "no list of integers");
+  refused(one("F32", "[1e999]", "[0,4]"), four, "a number that is too large");
   refused(one("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), four, "9 axes");
   refused(one("F32", "[4611686018427387904,4]", "[0,0]"), "", "overflows");
   refused(one("F32", "[18446744073709551615]", "[0,4]"), four, "overflows");
