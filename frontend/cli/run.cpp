@@ -129,7 +129,9 @@ std::map<std::string, HostTensor> launch(const RunArgs& a, const GlobalArgs& g,
   Store store(device);
   store.declare(program, a.seed);
   if (weights) load_weights(store, program, *weights);
-  if (const size_t random = random_params(program, weights.has_value(), given.params); random > 0) {
+  // A .braid file names no weights, whatever its model did.
+  const size_t random = random_params(program, weights.has_value(), given.params);
+  if (random > 0 && is_program_file(a.plan.file)) {
     note(g, fmt::format("{} hold{} random values: --weights FILE gives them others",
                         random == 1 ? "1 param" : fmt::format("{} params", random),
                         random == 1 ? "s" : ""));
