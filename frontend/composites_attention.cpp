@@ -46,6 +46,9 @@ class Attention {
     if (rank < 2 || rank >= kMaxRank || h.k.rank() != rank || h.v.rank() != rank) {
       return refuse(fmt::format("q, k and v need the same rank, 2 to {}", kMaxRank - 1));
     }
+    if (h.k.dtype() != h.q.dtype() || h.v.dtype() != h.q.dtype()) {
+      return refuse("q, k and v need the same dtype");
+    }
     const Shape sq = h.q.type().shape, sk = h.k.type().shape, sv = h.v.type().shape;
     const Dim features = sq[rank - 1];
     if (h.heads < 1 || !features.is_const() || features.value() % h.heads != 0) {

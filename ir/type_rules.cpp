@@ -76,7 +76,8 @@ TypeAnswer type_input(const TypeQuery& q) {
   if (scalar && !is_float(q.declared->dtype)) {
     HostTensor t({q.declared->dtype, {}});
     t.set(0, scalar->value);
-    if (!(t.at(0) == scalar->value)) {
+    // As a double, the largest i64 is 2^63, which it is not.
+    if (!(t.at(0) == scalar->value) || scalar->value >= 0x1p63) {
       return refuse(fmt::format("the runtime scalar's value {} does not fit {}", scalar->value,
                                 name_of(q.declared->dtype)));
     }

@@ -173,7 +173,8 @@ void Executable::set(std::string_view name, ScalarValue value) {
   if (is_double) {
     const double x = std::get<double>(value.value);
     t.set(0, x);
-    exact = is_float(t.type.dtype) || t.at(0) == x;
+    // As a double, the largest i64 is 2^63, which it is not.
+    exact = is_float(t.type.dtype) || (t.at(0) == x && x < 0x1p63);
   } else {
     const int64_t x = std::get<int64_t>(value.value);
     if (is_float(t.type.dtype)) {

@@ -16,8 +16,8 @@ constexpr uint64_t kAlignment = 512;  // what cuMemAlloc gives
 constexpr uint64_t kGap = 4096;       // between allocations: nothing lies there
 constexpr uint64_t kCapacity = uint64_t{64} << 30;
 
-/// What this machine, or the control group (version 2) that we run in, has free; the capacity where
-/// neither says so. The system would rather end the process than refuse memory.
+/// What this machine, or the control group that we run in, has free; the capacity where neither
+/// says so. The system would rather end the process than refuse memory.
 uint64_t free_on_host() {
   uint64_t bytes = kCapacity;
   std::ifstream info("/proc/meminfo");
@@ -26,15 +26,25 @@ uint64_t free_on_host() {
     uint64_t kilobytes = 0;
     if (word == "MemAvailable:" && info >> kilobytes) bytes = std::min(bytes, kilobytes * 1024);
   }
-  uint64_t limit = 0, used = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
-      std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
-    bytes = std::min(bytes, limit > used ? limit - used : 0);
-  }
-  return bytes;
+  return std::min(bytes, free_in_control_group("/sys/fs/cgroup").value_or(bytes));
 }
 
 }  // namespace
+
+std::optional<uint64_t> free_in_control_group(const std::string& folder) {
+  uint64_t limit = 0, used = 0;
+  if (!(std::ifstream(folder + "/memory.max") >> limit) ||
+      !(std::ifstream(folder + "/memory.current") >> used)) {
+    return std::nullopt;
+  }
+  std::ifstream stat(folder + "/memory.stat");
+  std::string word;
+  uint64_t number = 0;
+  while (stat >> word >> number) {
+    if (word == "inactive_file" || word == "active_file") used -= std::min(used, number);
+  }
+  return limit - std::min(limit, used);
+}
 
 bool State::room_for(uint64_t bytes, const std::string& what) {
   uint64_t room = 0;

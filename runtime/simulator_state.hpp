@@ -79,6 +79,9 @@ std::vector<Range> ranges_of(const Call& call);
 /// Bytes of the host's memory that running a call takes: what the interpreter holds, and each
 /// argument once more in its own and in the wide form.
 uint64_t bytes_to_run(const Call& call);
+/// Bytes that a control group (version 2) has left, given its folder; nothing if it sets no limit.
+/// Cached files count as free: the system drops them first.
+std::optional<uint64_t> free_in_control_group(const std::string& folder);
 /// A sentence for each pair of calls that touch the same bytes, one of them writing, with no path
 /// between them. `before[i]` lists calls that end before call i starts, all smaller than i.
 std::vector<std::string> find_races(const std::vector<Call>& calls,

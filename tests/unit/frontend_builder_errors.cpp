@@ -171,6 +171,7 @@ TEST_CASE("each mistake has its code") {
       {"E0301", "need the same rank, 2 to 7", [&] { attention(x, x, wide); }},
       {"E0301", "and v k's shape", [&] { attention(x, x, transpose(x, {1, 0})); }},
       {"E0301", "must be q's, or 1", [&] { attention(reshape(x, {2, 2, 8}), wide3, wide3); }},
+      {"E0301", "need the same dtype", [&] { attention(x, x, cast(x, f16)); }},
       {"E0301", "equal or constant lengths",
        [&] { attention(rows, more_rows, more_rows, {.causal = true}); }},
       {"E0301", "the first ones see no key", [&] { attention(x, head, head, {.causal = true}); }},

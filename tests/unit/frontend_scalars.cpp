@@ -116,6 +116,7 @@ TEST_CASE("wrong scalars are refused") {
   CHECK(code_of([&] { g.scalar("x", f32); }) == "E0201");
   CHECK(code_of([&] { g.scalar("p", u8, 256); }) == "E0301");
   CHECK(code_of([&] { g.scalar("q", i32, 0.5); }) == "E0301");
+  CHECK(code_of([&] { g.scalar("r", i64, 0x1p63); }) == "E0301");
   CHECK_THROWS_AS(ir::parse("bir 1\ngraph \"g\" {\n  %0: f32[2] = input \"s\" {scalar=1}\n}\n"),
                   Error);
   Store store(Device::open("sim"));
@@ -123,6 +124,8 @@ TEST_CASE("wrong scalars are refused") {
   CHECK(code_of([&] { run.set("gian", 1.0); }) == "E0820");
   CHECK(code_of([&] { run.set("x", 1.0); }) == "E0820");
   CHECK(code_of([&] { run.set("count", 0.5); }) == "E0827");
+  CHECK(code_of([&] { run.set("count", 0x1p63); }) == "E0827");
+  run.set("count", -0x1p63);
   CHECK(code_of([&] { run.bind("gain", 4096, 4); }) == "E0820");
   CHECK(code_of([&] { run.write("gain", HostTensor({f32, {}})); }) == "E0820");
   CHECK(run.type("gain") == TensorType{f32, {}});

@@ -1,9 +1,12 @@
 // The simulator keeps the driver's rules: tested by raw driver calls.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <thread>
 
+#include "runtime/simulator_state.hpp"
 #include "runtime_help.hpp"
+#include "temp_folder.hpp"
 
 using namespace braid;
 using namespace braid::runtime;
@@ -269,4 +272,23 @@ TEST_CASE("accesses on two streams need an event between them") {
     CHECK(raw.driver->cuStreamSynchronize(second) == expected);
     CHECK(raw.driver->take_reports().size() == (with_event ? 0 : 1));
   }
+}
+
+TEST_CASE("a control group's cached files are free memory") {
+  const TempFolder folder;
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(folder.path + "/" + name) << text;
+  };
+  CHECK(!sim::free_in_control_group(folder.path));
+  write("memory.current", "900\n");
+  write("memory.max", "max\n");
+  CHECK(!sim::free_in_control_group(folder.path));
+  write("memory.max", "1000\n");
+  CHECK(sim::free_in_control_group(folder.path) == 100);
+  write("memory.stat", "anon 200\nfile 700\ninactive_file 400\nactive_file 300\nshmem 0\n");
+  CHECK(sim::free_in_control_group(folder.path) == 800);
+  write("memory.current", "1100\n");
+  CHECK(sim::free_in_control_group(folder.path) == 600);
+  write("memory.stat", "");
+  CHECK(sim::free_in_control_group(folder.path) == 0);
 }
