@@ -66,16 +66,25 @@ std::string dotted(std::string name) {
   return name;
 }
 
-/// `pattern` with '*' for any characters.
+/// `pattern` with '*' for any characters. Where the rest fails, the last '*' takes one more: those
+/// before it need not.
 bool matches(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  if (name.substr(0, star) != pattern.substr(0, star)) return false;
-  pattern.remove_prefix(star + 1);
-  for (size_t at = star; at <= name.size(); ++at) {
-    if (matches(pattern, name.substr(at))) return true;
+  size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      from = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++from;
+    } else {
+      return false;
+    }
   }
-  return false;
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 Diagnostic about(const WeightsFrom& from, std::string code, std::string message) {
@@ -248,7 +257,7 @@ class Matcher {
     const auto& given = from_.given;
     if (s.may_miss || std::find(given.begin(), given.end(), s.name) != given.end()) return;
     std::string line = fmt::format("'{}'  {}", s.name, text_of(s));
-    const std::string hint = nearest(s);
+    const std::string hint = missing_.size() < kMaxShown ? nearest(s) : std::string();
     if (!hint.empty()) line += "  " + hint;
     missing_.push_back(std::move(line));
   }
