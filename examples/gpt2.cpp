@@ -2,10 +2,8 @@
 // position is a runtime scalar, the next token is chosen on the device and stays there. One graph,
 // compiled once, makes every token.
 //
-// usage: gpt2 [--small] [--dtype f32|f16|bf16] [--device auto|sim|0] [--steps N] [--check] [--time]
-//   --small   2 layers of width 64 instead of 12 of 768
-//   --check   compare every token with the reference interpreter's
-//   --time    microseconds a token, after the tokens
+// Run it with --help.
+#include <algorithm>
 #include <braid/braid.hpp>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +15,13 @@
 using namespace braid;
 
 namespace {
+
+constexpr char kUsage[] =
+    R"(usage: gpt2 [--small] [--dtype f32|f16|bf16] [--device auto|sim|0] [--steps N] [--check] [--time]
+  --small   2 layers of width 64 instead of 12 of 768
+  --check   compare every token with the reference interpreter's
+  --time    microseconds a token, after the tokens
+)";
 
 struct Config {
   int layers = 12, width = 768, heads = 12, context = 128, vocabulary = 50257;
@@ -92,6 +97,10 @@ int main(int argc, char** argv) try {
       if (i + 1 == argc) throw std::runtime_error("gpt2: " + flag + " needs a value");
       return argv[++i];
     };
+    if (flag == "--help") {
+      std::printf("%s", kUsage);
+      return 0;
+    }
     if (flag == "--small") {
       c = {2, 64, 4, 48, 503, c.dtype};
     } else if (flag == "--dtype") {
@@ -102,13 +111,17 @@ int main(int argc, char** argv) try {
     } else if (flag == "--device") {
       device_name = value();
     } else if (flag == "--steps") {
-      steps = std::atoi(value().c_str());
+      const std::string text = value();
+      char* end = nullptr;
+      const long number = std::strtol(text.c_str(), &end, 10);
+      if (*end != 0) throw std::runtime_error("gpt2: --steps takes a number, not " + text);
+      steps = static_cast<int>(std::clamp(number, -1L, 100'000L));
     } else if (flag == "--check") {
       check = true;
     } else if (flag == "--time") {
       timed = true;
     } else {
-      throw std::runtime_error("gpt2: unknown flag " + flag);
+      throw std::runtime_error("gpt2: unknown flag " + flag + "\n" + kUsage);
     }
   }
   if (steps < 1 || steps > c.context) {

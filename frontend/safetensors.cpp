@@ -159,12 +159,14 @@ std::string other_format(const unsigned char* head) {
 
 }  // namespace
 
-Safetensors::Safetensors(std::string path)
-    : path_(std::move(path)), file_(std::fopen(path_.c_str(), "rb"), std::fclose) {
+Safetensors::Safetensors(std::string path) : path_(std::move(path)), file_(nullptr, std::fclose) {
   struct stat status{};
-  if (!file_ || ::fstat(::fileno(file_.get()), &status) != 0) fail_io(path_, errno);
+  // Before it is opened, which would wait for the other end of a pipe.
+  if (::stat(path_.c_str(), &status) != 0) fail_io(path_, errno);
   if (S_ISDIR(status.st_mode)) fail_io(path_, EISDIR);
   if (!S_ISREG(status.st_mode)) fail(path_, "weights are read in parts, so not from a pipe");
+  file_.reset(std::fopen(path_.c_str(), "rb"));
+  if (!file_) fail_io(path_, errno);
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size < kLengthBytes) {
     fail(path_, fmt::format("the file ends after {} bytes, inside the length of its header", size));

@@ -66,20 +66,19 @@ std::string dotted(std::string name) {
   return name;
 }
 
-/// `pattern` with '*' for any characters. Where the rest fails, the last '*' takes one more: those
-/// before it need not.
+/// `pattern` with '*' for any characters: after a mismatch the last star takes one more.
 bool matches(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
-  while (n < name.size()) {
+  size_t p = 0, star = std::string_view::npos, taken = 0;
+  for (size_t n = 0; n < name.size();) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;
-      from = n;
+      taken = n;
     } else if (p < pattern.size() && pattern[p] == name[n]) {
       ++p;
       ++n;
     } else if (star != std::string_view::npos) {
       p = star + 1;
-      n = ++from;
+      n = ++taken;
     } else {
       return false;
     }

@@ -20,7 +20,7 @@ std::string human_bytes(int64_t bytes) {
 
 std::string human_count(int64_t n) {
   const auto x = static_cast<double>(n);
-  if (n < 10'000) return fmt::format("{}", n);
+  if (n < 10'000) return fmt::format("{} ", n);
   if (n < 10'000'000) return fmt::format("{:.1f} k", x / 1e3);
   if (n < 10'000'000'000) return fmt::format("{:.1f} M", x / 1e6);
   return fmt::format("{:.1f} G", x / 1e9);
@@ -130,8 +130,8 @@ std::string to_text(const Program& p) {
     for (const Node& n : body.nodes) estimate += n.estimate_us;
     // A lane is a chain of edges, so there is one for every node that does not begin a lane.
     const bool planned = !body.edges.empty() || body.nodes.size() <= body.lanes;
-    out += fmt::format("\ngraph g{}: {}, {}, {} used, kernels {:.1f} us estimated\n", b,
-                       plural(body.nodes.size(), "node"),
+    out += fmt::format("\ngraph g{}: {}, {}, {} used, kernels {:.1f} us estimated without edges\n",
+                       b, plural(body.nodes.size(), "node"),
                        planned ? fmt::format("{}, critical path {}",
                                              plural(body.edges.size(), "edge"), critical_path(body))
                                : "edges not planned yet",

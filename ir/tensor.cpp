@@ -1,5 +1,7 @@
 #include "ir/tensor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,8 +12,17 @@
 namespace braid {
 namespace {
 
+void check_index(const HostTensor& t, int64_t i, size_t size) {
+  if (static_cast<uint64_t>(i) < t.bytes.size() / size) return;
+  Diagnostic d;
+  d.code = "E0805";
+  d.message = fmt::format("a tensor of {} has no element {}", to_string(t.type), i);
+  throw Error(std::move(d));
+}
+
 template <class T>
 T load(const HostTensor& t, int64_t i) {
+  check_index(t, i, sizeof(T));
   T x;
   std::memcpy(&x, t.bytes.data() + i * static_cast<int64_t>(sizeof x), sizeof x);
   return x;
@@ -19,6 +30,7 @@ T load(const HostTensor& t, int64_t i) {
 
 template <class T>
 void store(HostTensor& t, int64_t i, T x) {
+  check_index(t, i, sizeof(T));
   std::memcpy(t.bytes.data() + i * static_cast<int64_t>(sizeof x), &x, sizeof x);
 }
 

@@ -19,6 +19,7 @@ struct HostTensor {
   HostTensor() = default;
   explicit HostTensor(TensorType t);  // zero-filled
   int64_t numel() const { return type.shape.numel(); }
+  /// All four throw Error (E0805) for an element that does not exist.
   /// Element i as double / int64 (any dtype; i64 loses bits as double; floats truncate toward
   /// zero, saturate, and NaN gives 0).
   double at(int64_t i) const;

@@ -107,6 +107,18 @@ struct Given {
   const std::vector<NamedNumber>& scalars;
 };
 
+/// How many params nothing but the seed fills.
+size_t random_params(const Program& program, bool weights, const std::vector<NamedFile>& given) {
+  if (weights) return 0;
+  size_t count = 0;
+  for (const ParamBinding& b : program.params) {
+    count += b.init == ir::Init::normal &&
+             std::none_of(given.begin(), given.end(),
+                          [&](const NamedFile& f) { return f.name == b.name; });
+  }
+  return count;
+}
+
 /// Compiles, loads, fills and launches; the outputs of the last launch.
 std::map<std::string, HostTensor> launch(const RunArgs& a, const GlobalArgs& g,
                                          const Device& device, Program program,
@@ -117,6 +129,13 @@ std::map<std::string, HostTensor> launch(const RunArgs& a, const GlobalArgs& g,
   Store store(device);
   store.declare(program, a.seed);
   if (weights) load_weights(store, program, *weights);
+  // A .braid file names no weights, whatever its model did.
+  const size_t random = random_params(program, weights.has_value(), given.params);
+  if (random > 0 && is_program_file(a.plan.file)) {
+    note(g, fmt::format("{} hold{} random values: --weights FILE gives them others",
+                        random == 1 ? "1 param" : fmt::format("{} params", random),
+                        random == 1 ? "s" : ""));
+  }
   for (const NamedFile& f : given.params) {
     for (const ParamBinding& b : program.params) {
       if (b.name == f.name) {

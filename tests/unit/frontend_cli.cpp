@@ -211,6 +211,7 @@ TEST_CASE("a compiled file shows and computes what its model does") {
           b.braid(fmt::format("inspect m.toml --format={}", format)).out);
   }
   r = b.braid("run m.braid --device sim --seed 3");
+  CHECK(has(r.err, " random values: --weights FILE gives them others"));
   expect(r, 0);
   CHECK(r.out == b.braid("run m.toml --device sim --seed 3").out);
   CHECK(r.out != b.braid("run m.toml --device sim --seed 4").out);

@@ -1,6 +1,7 @@
 // The reader of safetensors files: what it reads, and what it refuses.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <fstream>
@@ -152,6 +153,10 @@ TEST_CASE("safetensors: what is no such file says what it may be") {
   CHECK(error("GGUF\x03 and so on").suggestion.find("GGUF") != std::string::npos);
   CHECK(error("version https://git-lfs").suggestion.find("git lfs pull") != std::string::npos);
   CHECK(error("\x93NUMPY\x01 and so on").suggestion.find("folder") != std::string::npos);
+  const std::string pipe = folder.path + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_AS(Safetensors{pipe}, Error);  // and does not wait for a writer
+  CHECK_THROWS_AS(Safetensors{"/dev/zero"}, Error);
   try {
     Safetensors file(folder.path);
     FAIL("a folder was read");

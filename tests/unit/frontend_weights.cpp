@@ -128,6 +128,9 @@ TEST_CASE("weights: state may miss, given params may, and ignored tensors may be
   CHECK(s.errors({path, {}, {"*ead.*"}, {"layer.0/b"}}).empty());
   CHECK(s.errors({path, {}, {"head.x*y"}, {"layer.0/b"}}).size() == 1);
   CHECK(s.errors({path, {}, {"*e*d.x**", "h*ead.y"}, {"layer.0/b"}}).empty());
+  CHECK(s.errors({path, {}, {"h*e*a**d.*"}, {"layer.0/b"}}).empty());
+  CHECK(s.errors({path, {}, {"head"}, {"layer.0/b"}}).size() == 1);
+  CHECK(s.errors({path, {}, {"ead.*"}, {"layer.0/b"}}).size() == 1);
   s.specs[1].may_miss = true;
   CHECK(s.errors({path, {}, {"head.*"}, {}}).empty());
   const auto e = s.errors({path, {}, {"*"}, {}});

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "ir/diagnostic.hpp"
 #include "ir/tensor.hpp"
 
 using namespace braid;
@@ -191,4 +192,22 @@ TEST_CASE("relative_error") {
         doctest::Approx(0.5));
   CHECK(relative_error(vector_of(DType::f64, {1e300}), vector_of(DType::f64, {2e300})) ==
         doctest::Approx(0.5));
+}
+
+TEST_CASE("an element that does not exist is refused") {
+  HostTensor t({DType::f16, Shape{4, 3}});
+  t.set(11, 1.5);
+  CHECK(t.at(11) == 1.5);
+  for (int64_t i : {int64_t{12}, int64_t{-1}, int64_t{100'000'000}}) {
+    CAPTURE(i);
+    CHECK_THROWS_WITH_AS(t.set(i, 1.0), doctest::Contains("has no element"), Error);
+    try {
+      t.set_int(i, 1);
+      FAIL("accepted");
+    } catch (const Error& e) {
+      CHECK(e.diagnostics()[0].code == "E0805");
+    }
+    CHECK_THROWS_AS(static_cast<void>(t.at(i)), Error);
+    CHECK_THROWS_AS(static_cast<void>(t.int_at(i)), Error);
+  }
 }
