@@ -256,7 +256,7 @@ class Matcher {
     const auto& given = from_.given;
     if (s.may_miss || std::find(given.begin(), given.end(), s.name) != given.end()) return;
     std::string line = fmt::format("'{}'  {}", s.name, text_of(s));
-    const std::string hint = nearest(s);
+    const std::string hint = missing_.size() < kMaxShown ? nearest(s) : std::string();
     if (!hint.empty()) line += "  " + hint;
     missing_.push_back(std::move(line));
   }

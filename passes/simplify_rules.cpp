@@ -90,9 +90,11 @@ bool keeps_order(const ir::ViewAttr& view, const Shape& from, const Shape& to) {
   return false;
 }
 
-/// `outer` of `inner` as one view, if they are of one kind.
-ir::ViewAttr compose(const ir::ViewAttr& outer, const ir::ViewAttr& inner, int rank_from,
-                     int rank_to) {
+/// `outer` of `inner`, which is of the same kind, as one view of `to`; nothing if its numbers would
+/// be too large.
+std::optional<ir::ViewAttr> compose(const ir::ViewAttr& outer, const ir::ViewAttr& inner,
+                                    int rank_from, const Shape& to) {
+  const int rank_to = to.rank();
   ir::ViewAttr both{outer.kind};
   switch (outer.kind) {
     case ViewKind::reshape:
@@ -109,8 +111,11 @@ ir::ViewAttr compose(const ir::ViewAttr& outer, const ir::ViewAttr& inner, int r
       break;
     case ViewKind::slice:
       for (size_t i = 0; i < static_cast<size_t>(rank_to); ++i) {
-        both.a[i] = inner.a[i] + inner.b[i] * outer.a[i];
-        both.b[i] = inner.b[i] * outer.b[i];
+        const Dim n = to[static_cast<int>(i)];
+        // Nothing may be taken from behind the end of what was taken, but not of the whole.
+        both.a[i] = n == Dim(0) ? 0 : inner.a[i] + inner.b[i] * outer.a[i];
+        both.b[i] = n == Dim(0) || n == Dim(1) ? 1 : inner.b[i] * outer.b[i];
+        if (both.b[i] > INT32_MAX) return std::nullopt;
       }
       break;
   }
@@ -295,7 +300,9 @@ Rewriter::Step Rewriter::view(ir::Op& op) {
   if (inner.kind != OpKind::view) return {};
   const ir::ViewAttr& before = std::get<ir::ViewAttr>(inner.attrs);
   if (before.kind != attr.kind) return {};
-  attr = compose(attr, before, type(inner.operands[0]).shape.rank(), shape.rank());
+  const auto both = compose(attr, before, type(inner.operands[0]).shape.rank(), shape);
+  if (!both) return {};
+  attr = *both;
   op.operands = {inner.operands[0]};
   return {true};
 }

@@ -1,6 +1,7 @@
 // One instantiated Program over a Store. This header does not include cuda.h.
 #pragma once
 
+#include <concepts>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,10 +35,12 @@ enum class LaunchMode : uint8_t {
 
 /// A number for a runtime scalar.
 struct ScalarValue {
-  ScalarValue(double x) : value(x) {}         // NOLINT: implicit
-  ScalarValue(int64_t x) : value(x) {}        // NOLINT: implicit
-  ScalarValue(int x) : value(int64_t{x}) {}   // NOLINT: implicit
-  ScalarValue(bool x) : value(int64_t{x}) {}  // NOLINT: implicit
+  ScalarValue(double x) : value(x) {}        // NOLINT: implicit
+  ScalarValue(int64_t x) : value(x) {}       // NOLINT: implicit
+  ScalarValue(int x) : value(int64_t{x}) {}  // NOLINT: implicit
+  /// Not what turns into a bool, such as "0.5".
+  template <std::same_as<bool> T>
+  ScalarValue(T x) : value(int64_t{x}) {}  // NOLINT: implicit
   std::variant<double, int64_t> value;
 };
 

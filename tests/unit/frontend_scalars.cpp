@@ -130,4 +130,6 @@ TEST_CASE("wrong scalars are refused") {
   CHECK(code_of([&] { run.write("gain", HostTensor({f32, {}})); }) == "E0820");
   CHECK(run.type("gain") == TensorType{f32, {}});
   run.set("gain", 3);  // a float takes whole numbers
+  static_assert(std::is_convertible_v<bool, ScalarValue>);
+  static_assert(!std::is_convertible_v<const char*, ScalarValue>);
 }

@@ -117,6 +117,18 @@ TEST_CASE("simplify composes views") {
   CHECK(view.a[2] == 1);
 }
 
+TEST_CASE("simplify composes slices of nothing, of one element and by large steps") {
+  Maker m;
+  const ValueId x = m.input("x", {9}), wide = m.input("wide", {int64_t{1} << 40}, DType::i8);
+  // 4, 7; then nothing from behind them, where 10 is not in x.
+  m.output("none", m.slice(m.slice(x, 0, 4, 2, 3), 0, 2, 0, 2));
+  m.output("one", m.slice(m.slice(x, 0, 0, 1, 1 << 20), 0, 0, 1, 1 << 20));
+  m.output("far", m.slice(m.slice(wide, 0, 0, 1 << 16, 1 << 24), 0, 0, 1 << 8, 1 << 8));
+  const ir::Graph g = simplify(m.g);
+  CHECK(ir::verify(g).empty());
+  CHECK(count(g, OpKind::view) == 4);
+}
+
 TEST_CASE("simplify folds splats with the dtype's rounding") {
   Maker m;
   const ValueId third =

@@ -142,6 +142,11 @@ class RandomGraph {
     return make({ir::OpKind::map, ir::MapAttr{fn}, operands}, exact, bound);
   }
   Node input(TensorType t) { return make({ir::OpKind::input, {}, {}, t, name("x")}, true, kInput); }
+  /// A runtime scalar.
+  Node scalar(TensorType t) {
+    const double x = is_float(t.dtype) ? one_of({0.5, -1.25, 3.0}) : static_cast<double>(below(2));
+    return make({ir::OpKind::input, ir::ScalarAttr{x}, {}, t, name("s")}, true, kInput);
+  }
   Node splat(TensorType t, double x) {
     Node n{g_.splat(t, x, {}, place()), true, std::fabs(x)};
     return n;
@@ -173,7 +178,7 @@ class RandomGraph {
       const Node c = cast(*n, t.dtype);
       if (type(c) == t) return c;
     }
-    if (chance(3)) return input(t);
+    if (chance(3)) return chance(3) ? spread(scalar({t.dtype, {}}), t) : input(t);
     if (chance(4) && t.shape.rank() > 0 && t.dtype != DType::b1) return iota(t);
     return constant(t);
   }
@@ -220,7 +225,7 @@ class RandomGraph {
 
   // ---- steps
   std::optional<Node> step() {
-    switch (below(o_.state ? 16 : 13)) {
+    switch (below(o_.state ? 17 : 14)) {
       case 0:
       case 1:
         return unary();
@@ -244,12 +249,23 @@ class RandomGraph {
       case 12:
         return chance(2) ? value_of({dtype(), shape()}) : cast(any(), dtype());
       case 13:
-        return read();
+        return random();
       case 14:
+        return read();
+      case 15:
         return assign();
       default:
         return update();
     }
+  }
+
+  std::optional<Node> random() {
+    const Shape s = shape();
+    const TensorType t{DType::i64, s}, one{DType::i64, {}};
+    const Node seed = spread(chance(2) ? scalar(one) : splat(one, 12345), t);
+    const Node launch = spread(value_of(one), t);
+    const Node index = chance(2) && s.rank() > 0 ? iota(t) : value_of(t);
+    return map(Fn::random, {seed, launch, index}, true, 1);
   }
 
   std::optional<Node> unary() {
