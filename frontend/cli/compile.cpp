@@ -15,6 +15,9 @@ int compile_command(const CompileArgs& a, const GlobalArgs& g) {
           fmt::format("-o {}: that is a model's name, the output is a .braid file", a.output));
     }
   }
+  if (!is_program_file(a.output)) {
+    throw UsageError(fmt::format("-o {}: the name of a compiled model ends in .braid", a.output));
+  }
   Plan plan = load_program(a.plan, g);
   Program& p = plan.program;
   if (!plan.origins.empty()) note(g, "settings: " + plan.origins);

@@ -80,7 +80,11 @@ DimTable::Bindings dims_of(const std::vector<std::string>& args) {
     if (eq == 0 || eq == std::string::npos || eq + 1 == d.size() || *end || errno || value < 0) {
       throw UsageError(fmt::format("--dim takes NAME=NUMBER, not '{}'", d));
     }
-    dims.emplace_back(d.substr(0, eq), value);
+    const std::string name = d.substr(0, eq);
+    for (const auto& [other, before] : dims) {
+      if (other == name) throw UsageError(fmt::format("--dim '{}' is given twice", name));
+    }
+    dims.emplace_back(name, value);
   }
   return dims;
 }
