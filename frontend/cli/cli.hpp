@@ -138,8 +138,8 @@ struct Model {
   Settings settings;
 };
 /// A model of any kind as a graph: .toml, .bir, or standard input ("-": .bir if it starts with
-/// "bir", else TOML).
-Model load_graph(const PlanArgs& a);
+/// "bir", else TOML). Shows its warnings.
+Model load_graph(const PlanArgs& a, const GlobalArgs& g);
 bool is_program_file(const std::string& file);
 struct Plan {
   Program program;
@@ -198,6 +198,8 @@ void set_scalars(Executable& e, const std::vector<NamedNumber>& values, int64_t 
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
 void say(std::string_view text);        // to stderr; that it is closed or full is no failure
 void note(const GlobalArgs& g, std::string_view line);  // by say(), unless quiet
+/// To stderr, as text or JSON.
+void show(const GlobalArgs& g, const std::vector<Diagnostic>& diagnostics);
 bool stderr_colour(const GlobalArgs& g);
 
 }  // namespace braid::cli

@@ -52,6 +52,17 @@ void note(const GlobalArgs& g, std::string_view line) {
   }
 }
 
+void show(const GlobalArgs& g, const std::vector<Diagnostic>& diagnostics) {
+  if (g.json_diagnostics) {
+    say(render_json(diagnostics, g.max_errors));
+    return;
+  }
+  RenderOptions o;
+  o.colour = stderr_colour(g);
+  o.max_errors = g.max_errors;
+  say(render(diagnostics, o));
+}
+
 bool stderr_colour(const GlobalArgs& g) {
   if (g.color != "auto") return g.color == "always";
   const auto set = [](const char* name) {
@@ -100,7 +111,7 @@ std::optional<WeightsFrom> weights_of(const PlanArgs& a, std::optional<WeightsFr
 
 }  // namespace
 
-Model load_graph(const PlanArgs& a) {
+Model load_graph(const PlanArgs& a, const GlobalArgs& g) {
   if (a.file != "-" && !ends_with(a.file, ".bir") && !ends_with(a.file, ".toml")) {
     throw UsageError(fmt::format("{}: a model is a .toml, .bir or .braid file", a.file));
   }
@@ -116,6 +127,7 @@ Model load_graph(const PlanArgs& a) {
     return {ir::parse(text, name), weights_of(a, {}), settings_of(a)};
   }
   TomlModel model = read_toml(text, name, dtypes);
+  if (!model.warnings.empty()) show(g, model.warnings);
   Settings settings = settings_of(a, model.compile);
   for (const auto& [dim, value] : settings.options.dims) {
     const auto it = model.constant_dims.find(dim);
@@ -156,7 +168,7 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
     }
     return {std::move(p), weights_of(a, {}), {}};
   }
-  Model model = load_graph(a);
+  Model model = load_graph(a, g);
   Options& o = model.settings.options;
   if (const std::string dims = dims_from_inputs(model.graph, inputs, o.dims); !dims.empty()) {
     note(g, dims);

@@ -311,14 +311,7 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
     }
     return kUsage;
   } catch (const Error& e) {
-    if (g.json_diagnostics) {
-      say(render_json(e.diagnostics(), g.max_errors));
-    } else {
-      RenderOptions o;
-      o.colour = stderr_colour(g);
-      o.max_errors = g.max_errors;
-      say(render(e.diagnostics(), o));
-    }
+    show(g, e.diagnostics());
     return of_the_command_line(e) ? kUsage : kModel;
   } catch (const Interrupted& e) {
     say_error(g, e.what());

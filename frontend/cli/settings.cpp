@@ -36,9 +36,13 @@ class Chooser {
     };
     const std::string flag_text = fmt::format("--{}{}", flag.value_or(true) ? "" : "no-", name);
     const auto value = choose(name, text(in_file), text(flag), flag_text);
-    if (!value || *value == "on" || *value == "1" || *value == "true") return true;
-    if (*value == "off" || *value == "0" || *value == "false") return false;
-    refuse(name, *value, "takes 1 or 0");
+    if (!value) return true;
+    const bool on = *value == "on" || *value == "1" || *value == "true";
+    if (!on && *value != "off" && *value != "0" && *value != "false") {
+      refuse(name, *value, "takes 1 or 0");
+    }
+    origins.back() = fmt::format("{}={} ({})", name, on ? "on" : "off", origin);
+    return on;
   }
 
   [[noreturn]] void refuse(const std::string& name, const std::string& value,

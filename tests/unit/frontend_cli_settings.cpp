@@ -23,7 +23,7 @@ TEST_CASE("settings: flags beat variables, variables beat the file, the file bea
   r = b.braid("inspect s.toml", "BRAID_STREAMS=5 BRAID_FUSE=1 BRAID_MATH=tf32");
   CHECK(r.err ==
         "settings: target=sm_80 (s.toml:18:10), streams=5 (BRAID_STREAMS), math=tf32 "
-        "(BRAID_MATH), fuse=1 (BRAID_FUSE)\n");
+        "(BRAID_MATH), fuse=on (BRAID_FUSE)\n");
   CHECK(r.out != unfused);
   r = b.braid("inspect s.toml --streams=6 --no-fuse --target sm_90 --math strict --no-reduce",
               "BRAID_STREAMS=5 BRAID_FUSE=1 BRAID_MATH=tf32");
