@@ -178,7 +178,7 @@ ir::ValueId Graph::Impl::number(double x, DType dtype, Shape shape, const Where&
                             : "cast the tensor to a float dtype first");
     return {};
   }
-  const ir::StrId name = ir.strings.intern(scoped("constant"));
+  const ir::StrId name = ir.strings.intern(scoped(kNumberName));
   const ir::ValueId scalar = ir.splat({dtype, {}}, x, name, loc(where));
   return broadcast_last(scalar, shape, where);
 }

@@ -14,6 +14,9 @@
 
 namespace braid {
 
+/// What an op is called that a number among the operands made.
+inline constexpr std::string_view kNumberName = "constant";
+
 struct Graph::Impl {
   explicit Impl(std::string name) : ir(std::move(name)) {}
 

@@ -115,6 +115,12 @@ std::string Graph::Impl::describe(ir::ValueId v) const {
                            : call_of != written_as.end()                    ? call_of->second
                                                          : written(ir::mnemonic(op));
   const Place place = ir.place(op.loc);
+  const std::string_view name = ir.strings[op.name];
+  if (const std::optional<double> number = ir.splat_value(v);
+      number && op.kind == ir::OpKind::constant &&
+      name.substr(name.rfind('/') + 1) == kNumberName) {
+    return fmt::format("{}  {}[{}]", *number, name_of(type.dtype), shape);
+  }
   std::string s =
       fmt::format("'{}'  {}[{}]  from {}", ir.strings[op.name], name_of(type.dtype), shape, kind);
   if (place.known()) s += fmt::format(" at {}:{}:{}", place.file, place.line, place.column);

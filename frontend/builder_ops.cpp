@@ -143,7 +143,8 @@ Tensor matmul(In a, In b, MatmulOpts o) {
     // What mends it: the other orientation of an operand, or another shape of a matrix of weights.
     std::vector<std::string> ways;
     const auto flip = [&](std::string_view attr, bool now) {
-      ways.push_back(fmt::format("{} {} = {}", g.call == "linear" ? "use matmul with" : "set", attr,
+      const bool other = g.call == "linear" && attr == "ta";  // which linear lacks
+      ways.push_back(fmt::format("{} {} = {}", other ? "use matmul with" : "set", attr,
                                  now ? "false" : "true"));
     };
     if (lk == rs[rs.rank() - (o.tb ? 2 : 1)]) {

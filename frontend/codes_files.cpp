@@ -76,7 +76,7 @@ std::vector<CodeInfo> codes_of_files() {
        "not "
        "become each other, and shapes must be equal. PyTorch keeps the weight of a Linear as [out, "
        "in]: "
-       "declare it so and use matmul with tb = true.",
+       "declare it so and use linear or matmul with tb = true.",
        "w = { dtype = \"f32\", shape = [256, 512] }                    # the file has [512, 256]",
        "w = { dtype = \"f32\", shape = [512, 256] }\n"
        "{ out = \"y\", op = \"matmul\", in = [\"x\", \"w\"], tb = true }"},

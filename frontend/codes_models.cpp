@@ -99,7 +99,9 @@ std::vector<CodeInfo> codes_of_models() {
        "= [\"a\"] },\n"
        "{ assign = \"state\", in = [\"b\"] },"},
       {"E0502", "a model without outputs", "name at least one",
-       "What no output needs would never be computed.", "[outputs]", "[outputs]\nprobs = \"p\""},
+       "What no output needs would never be computed. A graph made in C++ may instead change a "
+       "param.",
+       "[outputs]", "[outputs]\nprobs = \"p\""},
       {"E0503", "blocks that use each other", "break the cycle shown",
        "A block is copied where it is used, so it cannot contain itself. For many copies in a row "
        "there "
@@ -124,6 +126,22 @@ std::vector<CodeInfo> codes_of_models() {
        "at most 500 deep in each other.",
        "repeat = 10000                                       # of a block of 200 nodes",
        "repeat = 100"},
+      {"E0507", "a warning: a param's old value is read while nothing reads its new one",
+       "read the `out` of the update or assign",
+       "In a graph a param's own name is its value from before the launch, wherever it stands. A "
+       "cache that is updated and then read by its own name lacks what this launch wrote; the "
+       "`out` "
+       "of the update has it. The model runs as it is written.",
+       "{ update = \"cache\", in = [\"row\"], at = [\"pos\", 0] },\n{ out = \"y\", op = "
+       "\"matmul\", in = [\"q\", \"cache\"], tb = true },",
+       "{ update = \"cache\", in = [\"row\"], at = [\"pos\", 0], out = \"now\" },\n{ out = \"y\", "
+       "op = "
+       "\"matmul\", in = [\"q\", \"now\"], tb = true },"},
+      {"E0508", "a warning: an input, param, block or result that nothing uses",
+       "use it, or remove it",
+       "What no output and no change of a param needs is not computed. The model runs as it is "
+       "written.",
+       "[inputs]\nx = { .. }\nunused = { .. }", "[inputs]\nx = { .. }"},
   };
 }
 

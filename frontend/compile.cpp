@@ -1,5 +1,9 @@
 #include "frontend/compile.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "passes/pipeline.hpp"
 #include "runtime/nvrtc.hpp"
 
@@ -8,6 +12,18 @@ namespace braid {
 Program compile(ir::Graph graph, const Options& options) {
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);
+  const bool changes = std::any_of(graph.ops().begin(), graph.ops().end(), [](const ir::Op& op) {
+    return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update;
+  });
+  if (graph.outputs.empty() && !changes) {
+    Diagnostic d;
+    d.code = "E0502";
+    d.message = fmt::format(
+        "the graph '{}' has no outputs and changes no param, so there is nothing to compute",
+        graph.name);
+    d.suggestion = "name at least one, as in g.output(\"y\", y)";
+    throw Error(std::move(d));
+  }
   return run_passes(std::move(graph), options).program;
 }
 

@@ -8,7 +8,8 @@
 
 namespace braid {
 
-/// All passes. Needs no GPU and no NVRTC: kernels are text in the Program. Throws Error.
+/// All passes. Needs no GPU and no NVRTC: kernels are text in the Program. Throws Error, E0502 for
+/// a graph without outputs that changes no param either.
 Program compile(const Graph& graph, const Options& options = {});
 Program compile(ir::Graph graph, const Options& options = {});
 

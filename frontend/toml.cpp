@@ -32,6 +32,7 @@ TomlModel read_toml(std::string_view text, std::string_view file, const TomlDTyp
     throw Error(std::move(all));
   }
   graph.collect_errors(false);
+  result.warnings = toml_reader::find_warnings(model);
   return result;
 }
 

@@ -29,6 +29,7 @@ struct TomlModel {
   TomlCompile compile;
   std::map<std::string, Place> constant_dims{};  // those of [dims] that take no value from outside
   std::optional<WeightsFrom> weights{};  // [weights]; the path as this process would open it
+  std::vector<Diagnostic> warnings{};    // of severity warning, in the order of the file
 };
 
 /// Dtypes for names of [dtypes], in place of the file's: {"T", bf16}.

@@ -24,26 +24,33 @@ std::string label(const Node& n) {
 }
 
 void define_scopes(const NodeList& list, Report& report) {
-  std::map<std::string, Place> scopes;
+  struct Scope {
+    Place place;
+    std::string copy;  // "copy 0 of the repeated 'h'"
+  };
+  std::map<std::string, Scope> scopes;
   for (const Node& n : list.nodes) {
     if (n.kind != Node::Kind::block || n.scope.empty()) continue;
-    const auto add = [&](const std::string& scope) {
-      const auto [it, added] = scopes.emplace(scope, n.place);
+    const auto add = [&](const std::string& scope, const std::string& copy) {
+      const auto [it, added] = scopes.emplace(scope, Scope{n.place, copy});
       if (added) return true;
       Diagnostic note;
       note.severity = Severity::note;
-      note.message = "first used here";
-      note.place = it->second;
+      note.message = it->second.copy.empty() ? "first used here"
+                                             : fmt::format("it is that of {}", it->second.copy);
+      note.place = it->second.place;
       report
           .error("E0201", n.place,
-                 fmt::format("the scope '{}' is used twice; give this node another 'name'", scope))
+                 fmt::format("the scope '{}'{} is used twice; give this node another 'name'", scope,
+                             copy.empty() ? "" : fmt::format(", that of {},", copy)))
           .notes.push_back(std::move(note));
       return false;
     };
     // The shared params live in the scope without a number.
-    if ((n.repeat == 0 || !n.share.empty()) && !add(n.scope)) continue;
+    if ((n.repeat == 0 || !n.share.empty()) && !add(n.scope, {})) continue;
     for (int64_t i = 0; i < n.repeat; ++i) {
-      if (!add(n.scope + std::to_string(i))) break;
+      const std::string copy = fmt::format("copy {} of the repeated '{}'", i, n.scope);
+      if (!add(n.scope + std::to_string(i), copy)) break;
     }
   }
 }

@@ -108,12 +108,22 @@ class Expander {
       return;
     }
     const Tensor param = env.params.at(n.target);
+    const size_t ops = graph_.ir_graph().ops().size();
     if (n.kind == Node::Kind::assign) {
       graph_.assign(param, in[0]);
     } else {
       graph_.update(param, in[0], operands(n.at, n, env));
     }
-    if (!n.out.empty()) set(env, n, 0, graph_.read(param, where).named(n.out[0].text));
+    // After a mistake a read would be that of the value before, and must not take this name.
+    const bool changed =
+        graph_.ir_graph().ops().size() > ops && is_change(graph_.ir_graph().ops().back());
+    if (changed && !n.out.empty()) {
+      set(env, n, 0, graph_.read(param, where).named(n.out[0].text));
+    }
+  }
+
+  static bool is_change(const ir::Op& op) {
+    return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update;
   }
 
   /// The ops of a composite are named below the node: "block0/n1/rsqrt".

@@ -78,6 +78,12 @@ struct Report {
   /// "'streams'".
   bool expect(const Item& item, Item::Kind kind, std::string_view what,
               std::string suggestion = {});
+  /// The same for numbers, where people also write a dim.
+  bool expect_number(const Item& item, Item::Kind kind, std::string_view what) {
+    return expect(
+        item, kind, what,
+        item.kind == Item::Kind::string ? "dims have no place here: write the number" : "");
+  }
   /// E0204 with what may be meant; `user` says who asks.
   void unknown_name(const Text& name, std::string_view user, const std::vector<std::string>& known);
   /// E0102 for every key that is not in `allowed`; true if there was none.
@@ -270,12 +276,21 @@ void define(Names& names, const Text& name, Report& report);
 /// A name or a list of names; nothing after a mistake.
 std::optional<std::vector<Text>> read_names(const Item& item, std::string_view what,
                                             Report& report);
-/// Reads `nodes` and checks each alone. `params`: what the list may assign.
-NodeList read_nodes(const Item& nodes, const std::map<std::string, Block>& blocks,
-                    const std::vector<Declaration>& params, Types& types, Report& report);
+/// What the nodes of a list may use besides each other's results.
+struct Surroundings {
+  const std::map<std::string, Block>& blocks;
+  const std::vector<Declaration>& params;  // what they may assign
+  std::set<std::string> inputs;            // what they may not
+};
+/// Reads `nodes` and checks each alone.
+NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types, Report& report);
 /// Checks names and scopes across the list and puts it in order. `names`: inputs and params on
 /// entry; the results of nodes are added.
 void connect(NodeList& list, Names& names, Report& report);
+
+/// What is legal and still seldom meant: a param's old value read where the new one is at hand, and
+/// what nothing uses. For a model without mistakes.
+std::vector<Diagnostic> find_warnings(const Model& model);
 
 /// Calls the builder, which must collect errors. Errors of the builder inside blocks get notes.
 void expand(const Model& model, Graph& graph);

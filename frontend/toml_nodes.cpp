@@ -16,9 +16,8 @@ std::string count(int64_t n, std::string_view noun) {
 
 class NodeReader {
  public:
-  NodeReader(const std::map<std::string, Block>& blocks, const std::vector<Declaration>& params,
-             Types& types, Report& report)
-      : blocks_(blocks), params_(params), types_(types), report_(report) {}
+  NodeReader(const Surroundings& around, Types& types, Report& report)
+      : around_(around), types_(types), report_(report) {}
 
   Node read(const Item& item) {
     Node node;
@@ -150,7 +149,10 @@ class NodeReader {
   /// The node's own place names a missing key better than its braces do.
   bool need(const Item& item, const Node& node, std::string_view key) {
     if (item.find(key)) return true;
-    report_.error("E0103", node.place, fmt::format("this node needs the key '{}'", key));
+    report_.error("E0103", node.place, fmt::format("this node needs the key '{}'", key),
+                  key == "at" ? "where the part begins, a number or scalar for each axis: as in "
+                                "at = [\"pos\", 0]"
+                              : "");
     return false;
   }
 
@@ -224,9 +226,15 @@ class NodeReader {
 
   bool check_param(const Node& node) {
     std::vector<std::string> known;
-    for (const Declaration& p : params_) {
+    for (const Declaration& p : around_.params) {
       if (p.name.text == node.target) return true;
       known.push_back(p.name.text);
+    }
+    if (around_.inputs.count(node.target) > 0) {
+      report_.error("E0304", node.place,
+                    fmt::format("'{}' is an input, and only a param can change", node.target),
+                    "what lasts from launch to launch is declared in params");
+      return false;
     }
     if (report_.section_lost) return false;
     report_.error("E0204", node.place, fmt::format("unknown param '{}'", node.target),
@@ -239,15 +247,16 @@ class NodeReader {
     const bool results = read_results(item, node);
     const bool keys = report_.check_keys(item, {"block", "in", "out", "repeat", "name", "share"},
                                          "a node with a block");
-    const auto it = blocks_.find(node.target);
-    if (it == blocks_.end() && !report_.section_lost) {
+    const std::map<std::string, Block>& blocks = around_.blocks;
+    const auto it = blocks.find(node.target);
+    if (it == blocks.end() && !report_.section_lost) {
       std::vector<std::string> known;
-      for (const auto& [name, block] : blocks_) known.push_back(name);
+      for (const auto& [name, block] : blocks) known.push_back(name);
       report_.error("E0203", node.place, fmt::format("unknown block '{}'", node.target),
                     suggest(node.target, known));
     }
     const bool operands = read_in(item, node, false);
-    if (!keys || it == blocks_.end() || !results) return false;
+    if (!keys || it == blocks.end() || !results) return false;
     const Block& block = it->second;
     if (!need(item, node, "out")) return false;
     read_repeat(item, node, block);
@@ -276,7 +285,7 @@ class NodeReader {
   void read_repeat(const Item& item, Node& node, const Block& block) {
     node.scope = node.out.empty() ? node.target : node.out[0].text;
     const Entry* repeat = item.find("repeat");
-    if (repeat && report_.expect(repeat->value, Item::Kind::integer, "'repeat'")) {
+    if (repeat && report_.expect_number(repeat->value, Item::Kind::integer, "'repeat'")) {
       node.repeat = repeat->value.integer;
       if (node.repeat < 1 || node.repeat > kMaxRepeat) {
         report_.error("E0107", repeat->value.place,
@@ -319,8 +328,7 @@ class NodeReader {
     }
   }
 
-  const std::map<std::string, Block>& blocks_;
-  const std::vector<Declaration>& params_;
+  const Surroundings& around_;
   Types& types_;
   Report& report_;
 };
@@ -345,14 +353,13 @@ std::optional<std::vector<Text>> read_names(const Item& item, std::string_view w
   return good ? std::optional(names) : std::nullopt;
 }
 
-NodeList read_nodes(const Item& nodes, const std::map<std::string, Block>& blocks,
-                    const std::vector<Declaration>& params, Types& types, Report& report) {
+NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types, Report& report) {
   NodeList list;
   if (!report.expect(nodes, Item::Kind::array, "'nodes'", "as in nodes = [ { .. }, { .. } ]")) {
     report.names_lost = true;
     return list;
   }
-  NodeReader reader(blocks, params, types, report);
+  NodeReader reader(around, types, report);
   for (const Item& item : nodes.items) {
     Node node = reader.read(item);
     const bool state = node.kind == Node::Kind::assign || node.kind == Node::Kind::update;

@@ -16,6 +16,7 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"all", "reduce_all"},
     {"any", "reduce_any"},
     {"arange", "iota"},
+    {"astype", "cast"},
     {"bernoulli", "random_bernoulli"},
     {"concatenate", "concat"},
     {"dense", "linear"},
@@ -31,6 +32,7 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"logical_and", "and"},
     {"logical_not", "not"},
     {"logical_or", "or"},
+    {"masked_fill", "select"},
     {"maximum", "max"},
     {"mean", "reduce_mean"},
     {"minimum", "min"},
@@ -71,13 +73,13 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Types& 
   switch (spec.kind) {
     case K::integer: {
       // Starts and stops of slices may be large, axes may not.
-      if (!report.expect(v, Item::Kind::integer, what)) return {};
+      if (!report.expect_number(v, Item::Kind::integer, what)) return {};
       const bool narrow = spec.name == "axis" || spec.name == "heads" || spec.name == "kv_heads";
       if (narrow && !fits(v)) return {};
       return AttrValue(v.integer);
     }
     case K::number:
-      if (!report.expect(v, Item::Kind::real, what) || !exact(v, report)) return {};
+      if (!report.expect_number(v, Item::Kind::real, what) || !exact(v, report)) return {};
       return AttrValue(v.real);
     case K::boolean:
       if (!report.expect(v, Item::Kind::boolean, what)) return {};
@@ -90,7 +92,7 @@ std::optional<AttrValue> read_attr(const AttrSpec& spec, const Entry& e, Types& 
       if (!report.expect(v, Item::Kind::array, what)) return {};
       std::vector<int> list;
       for (const Item& i : v.items) {
-        if (!report.expect(i, Item::Kind::integer, "each of " + what) || !fits(i)) return {};
+        if (!report.expect_number(i, Item::Kind::integer, "each of " + what) || !fits(i)) return {};
         list.push_back(static_cast<int>(i.integer));
       }
       return AttrValue(std::move(list));

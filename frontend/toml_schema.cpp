@@ -26,12 +26,12 @@ Declaration read_declaration(const Entry& e, bool param, Types& types, Report& r
   }
   const bool keys = param ? report.check_keys(e.value, {"dtype", "shape", "init", "scale"}, where)
                           : report.check_keys(e.value, {"dtype", "shape"}, where);
-  if (!keys) return d;
-  const Entry* dtype = report.need(e.value, "dtype", where);
-  const Entry* shape = report.need(e.value, "shape", where);
+  // With a misspelt key the one that it stands for is not missing as well.
+  const Entry* dtype = keys ? report.need(e.value, "dtype", where) : e.value.find("dtype");
+  const Entry* shape = keys ? report.need(e.value, "shape", where) : e.value.find("shape");
   const std::optional<DType> t = dtype ? types.dtypes.read(dtype->value, "'dtype'") : std::nullopt;
   const auto s = shape ? types.dims.shape(shape->value, "'shape'") : std::nullopt;
-  if (t && s) d.type = TypeArg{*t, *s};
+  if (t && s && keys) d.type = TypeArg{*t, *s};
   if (const Entry* init = e.value.find("init");
       init && report.expect(init->value, Item::Kind::string, "'init'")) {
     const std::vector<std::string> names(ir::kInitNames.begin(), ir::kInitNames.end());
@@ -55,6 +55,26 @@ Declaration read_declaration(const Entry& e, bool param, Types& types, Report& r
   return d;
 }
 
+/// `fc1.weight = {..}` makes a table fc1 with a key weight. Reports that, and declares the names
+/// that were meant, without types; false if the entry is something else.
+bool unquoted_name(const Entry& e, const std::string& name, std::vector<Declaration>& list,
+                   Report& report) {
+  const auto is_table = [](const Entry& inner) { return inner.value.kind == Item::Kind::table; };
+  const std::vector<Entry>& inner = e.value.entries;
+  if (e.value.kind != Item::Kind::table || e.value.find("dtype") || e.value.find("shape") ||
+      std::none_of(inner.begin(), inner.end(), is_table)) {
+    return false;
+  }
+  for (const Entry& i : inner) {
+    const std::string full = name + "." + i.key;
+    if (!is_table(i) || unquoted_name(i, full, list, report)) continue;
+    report.error("E0102", i.place, fmt::format("unknown key '{}' in '{}'", i.key, name),
+                 fmt::format("a name with dots stands in quotes: \"{}\" = {{ .. }}", full));
+    list.push_back({{full, i.place}, {}, {}});
+  }
+  return true;
+}
+
 std::vector<Declaration> read_declarations(const Item& table, std::string_view key, Types& types,
                                            Report& report) {
   std::vector<Declaration> list;
@@ -67,7 +87,9 @@ std::vector<Declaration> read_declarations(const Item& table, std::string_view k
     return list;
   }
   for (const Entry& d : e->value.entries) {
-    list.push_back(read_declaration(d, key == "params", types, report));
+    if (!unquoted_name(d, d.key, list, report)) {
+      list.push_back(read_declaration(d, key == "params", types, report));
+    }
   }
   return list;
 }
@@ -137,7 +159,10 @@ void read_body(Block& block, const Item& item, Model& model, Types& types, Repor
   Names names;
   for (const Text& t : block.in) define(names, t, report);
   for (const Declaration& d : block.params) define(names, d.name, report);
-  block.list = read_nodes(item.find("nodes")->value, model.blocks, block.params, types, report);
+  std::set<std::string> inputs;
+  for (const Text& t : block.in) inputs.insert(t.text);
+  block.list = read_nodes(item.find("nodes")->value,
+                          {model.blocks, block.params, std::move(inputs)}, types, report);
   connect(block.list, names, report);
   for (const Text& t : block.out) {
     check_known(names, t, fmt::format("in 'out' of block '{}'", block.name.text), report);
@@ -257,7 +282,7 @@ Sections check_root(const Item& root, Report& report) {
   if (format && (format->value.kind != Item::Kind::integer || format->value.integer != 1)) {
     // In another format the rest may mean anything.
     report.error("E0105", format->value.place, "this version of Braid reads 'format = 1' only");
-    throw Error(std::move(report.list));
+    if (format->value.kind == Item::Kind::integer) throw Error(std::move(report.list));
   }
   const std::initializer_list<std::string_view> keys = {"format", "name",    "dims",    "dtypes",
                                                         "inputs", "scalars", "params",  "block",
@@ -310,13 +335,17 @@ Model read_model(const Item& root, Report& report, Types& types) {
     report.error("E0103", root.place, "a model file needs the section 'graph'",
                  "as in [graph] nodes = [ { out = \"y\", op = \"relu\", in = [\"x\"] } ]");
   }
-  if (graph && report.expect(graph->value, Item::Kind::table, "'graph'") &&
-      report.check_keys(graph->value, {"nodes"}, "[graph]")) {
-    if (const Entry* nodes = report.need(graph->value, "nodes", "[graph]")) {
-      model.graph = read_nodes(nodes->value, model.blocks, model.params, types, report);
-    } else {
-      report.names_lost = true;
-    }
+  const Entry* nodes = nullptr;
+  if (graph && report.expect(graph->value, Item::Kind::table, "'graph'")) {
+    const bool keys = report.check_keys(graph->value, {"nodes"}, "[graph]");
+    nodes = keys ? report.need(graph->value, "nodes", "[graph]") : graph->value.find("nodes");
+  }
+  if (nodes) {
+    std::set<std::string> inputs;
+    for (const Declaration& d : model.inputs) inputs.insert(d.name.text);
+    for (const ScalarDeclaration& d : model.scalars) inputs.insert(d.name.text);
+    model.graph =
+        read_nodes(nodes->value, {model.blocks, model.params, std::move(inputs)}, types, report);
   } else {
     report.names_lost = true;
   }

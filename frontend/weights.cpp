@@ -245,7 +245,7 @@ class Matcher {
         fmt::format("'{}' is {}, the tensor is {}", s.name, text_of(s), to_string(t.type));
     if (!shape && have.size() == 2 && s.extents.size() == 2 &&
         std::equal(s.extents.begin(), s.extents.end(), have.rbegin(), have.rend(), fits)) {
-      line += ": transposed; declare it as the file has it and use matmul with tb = true";
+      line += ": transposed; declare it as the file has it and use linear or matmul with tb = true";
     } else if (shape) {
       line += ": a float, an integer and a b1 do not become each other";
     }

@@ -263,6 +263,8 @@ std::vector<std::string> did_you_mean(std::string_view word,
     if (c == word) continue;
     if (lower(c) == lower(word)) {
       near.emplace_back(0, c);
+    } else if (word.size() == 1 && c.size() == 1) {
+      continue;  // all letters are one change apart
     } else if (const size_t d = distance(word, c); d <= limit) {
       near.emplace_back(d, c);
     }

@@ -33,6 +33,17 @@ std::vector<std::string> names_of(const std::vector<T>& bindings) {
   return names;
 }
 
+/// Those that are near, else all if they are few.
+template <class T>
+std::string suggest_among(std::string_view name, const std::vector<T>& bindings) {
+  const std::vector<std::string> known = names_of(bindings);
+  const std::string near = suggest(name, known);
+  if (!near.empty() || known.empty() || known.size() > 12) return near;
+  std::string all;
+  for (const std::string& k : known) all += fmt::format("{}'{}'", all.empty() ? "" : ", ", k);
+  return "it has " + all;
+}
+
 void check_type(std::string_view name, const TensorType& expected, const HostTensor& value) {
   if (value.type != expected) {
     fail("E0825", fmt::format("'{}' is {}, the given value is {}", name, to_string(expected),
@@ -165,7 +176,7 @@ void Executable::set(std::string_view name, ScalarValue value) {
   const ScalarBinding* scalar = find(program.scalars, name);
   if (!scalar) {
     fail("E0820", fmt::format("program '{}' has no runtime scalar '{}'", program.name, name),
-         suggest(name, names_of(program.scalars)));
+         suggest_among(name, program.scalars));
   }
   HostTensor t(program.buffers[scalar->buffer].type);
   const bool is_double = std::holds_alternative<double>(value.value);
@@ -209,14 +220,6 @@ DevicePtr Executable::address(std::string_view name) const {
 std::map<std::string, HostTensor> Executable::run(const std::map<std::string, HostTensor>& inputs,
                                                   LaunchMode mode) {
   const Program& program = impl_->program;
-  for (const Binding& input : program.inputs) {
-    const auto given = inputs.find(input.name);
-    if (given == inputs.end()) {
-      fail("E0826",
-           fmt::format("input '{}' of program '{}' is not given", input.name, program.name));
-    }
-    check_type(input.name, program.buffers[input.buffer].type, given->second);
-  }
   for (const auto& [name, value] : inputs) {
     if (!find(program.inputs, name)) {
       if (find(program.scalars, name)) {
@@ -224,8 +227,16 @@ std::map<std::string, HostTensor> Executable::run(const std::map<std::string, Ho
              fmt::format("'{}' of program '{}' is a runtime scalar: use set", name, program.name));
       }
       fail("E0820", fmt::format("program '{}' has no input '{}'", program.name, name),
-           suggest(name, names_of(program.inputs)));
+           suggest_among(name, program.inputs));
     }
+  }
+  for (const Binding& input : program.inputs) {
+    const auto given = inputs.find(input.name);
+    if (given == inputs.end()) {
+      fail("E0826",
+           fmt::format("input '{}' of program '{}' is not given", input.name, program.name));
+    }
+    check_type(input.name, program.buffers[input.buffer].type, given->second);
   }
   const Current current(impl_->context);
   const std::lock_guard lock(impl_->mutex);

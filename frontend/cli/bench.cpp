@@ -30,6 +30,9 @@ class KeepState {
 
 int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   const std::vector<NamedNumber> scalars = scalar_values(a.scalars);
+  for (const NamedNumber& s : scalars) {
+    if (s.step) throw UsageError("bench: --set takes a number; the launches of 'run' have steps");
+  }
   std::optional<Device> found;
   try {
     found = Device::open(a.device);

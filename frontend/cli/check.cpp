@@ -42,7 +42,7 @@ int check_command(const PlanArgs& a, const GlobalArgs& g) {
                           p.target.arch, weights_text(weights)));
     return kOk;
   }
-  auto [graph, weights, settings] = load_graph(a);
+  auto [graph, weights, settings] = load_graph(a, g);
   const Options& o = settings.options;
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);

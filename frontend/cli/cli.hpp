@@ -138,24 +138,31 @@ struct Model {
   Settings settings;
 };
 /// A model of any kind as a graph: .toml, .bir, or standard input ("-": .bir if it starts with
-/// "bir", else TOML).
-Model load_graph(const PlanArgs& a);
+/// "bir", else TOML). Shows its warnings.
+Model load_graph(const PlanArgs& a, const GlobalArgs& g);
 bool is_program_file(const std::string& file);
 struct Plan {
   Program program;
   std::optional<WeightsFrom> weights;
   std::string origins;  // as in Settings; empty for a .braid file
 };
-/// A .braid file, checked; or a model compiled for `target` (empty: as flags and file say).
-Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target = {});
+/// "x=@x.npy" taken apart.
+struct NamedFile {
+  std::string name, file;
+};
+/// A .braid file, checked; or a model compiled for `target` (empty: as flags and file say). Dims
+/// that no flag gives come from the shapes of `inputs`, and a note says so.
+Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target = {},
+                  const std::vector<NamedFile>& inputs = {});
+/// Adds to `dims` the symbols that are extents of these files. Returns "dims from inputs: B=3" for
+/// those that are no default, or "". Throws Error E0802 where files, or a file and `dims`, differ.
+std::string dims_from_inputs(const ir::Graph& graph, const std::vector<NamedFile>& inputs,
+                             DimTable::Bindings& dims);
 /// NVRTC with the disk cache and progress on a terminal. Says on stderr what was compiled. Throws
 /// Interrupted.
 void compile_kernels(Program& p, const GlobalArgs& g);
 
 /// "x=@x.npy" -> {"x", "x.npy"}. Throws UsageError, naming the flag, for another form.
-struct NamedFile {
-  std::string name, file;
-};
 std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::string_view flag);
 /// Throws UsageError with a suggestion unless every name is among `known`.
 void require_names(const std::vector<NamedFile>& files, const std::vector<std::string>& known,
@@ -177,18 +184,22 @@ HostNeeds host_needs(const Program& p);
 void require_host_memory(const HostNeeds& needs);
 [[noreturn]] void out_of_memory(const HostNeeds& needs);
 
-/// "pos=3" -> {"pos", 3}; also true, false and anything that strtod takes. Throws UsageError.
+/// "pos=3" -> {"pos", 3}; also true, false and anything that strtod takes. "pos=step" is the number
+/// of the launch, from 0. Throws UsageError.
 struct NamedNumber {
   std::string name;
   ScalarValue value;
+  bool step = false;
 };
 std::vector<NamedNumber> scalar_values(const std::vector<std::string>& args);
-/// Sets runtime scalars. Throws UsageError for one that the program lacks.
-void set_scalars(Executable& e, const std::vector<NamedNumber>& values);
+/// Sets runtime scalars for launch `step`. Throws UsageError for one that the program lacks.
+void set_scalars(Executable& e, const std::vector<NamedNumber>& values, int64_t step = 0);
 
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
 void say(std::string_view text);        // to stderr; that it is closed or full is no failure
 void note(const GlobalArgs& g, std::string_view line);  // by say(), unless quiet
+/// To stderr, as text or JSON.
+void show(const GlobalArgs& g, const std::vector<Diagnostic>& diagnostics);
 bool stderr_colour(const GlobalArgs& g);
 
 }  // namespace braid::cli

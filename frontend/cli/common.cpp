@@ -52,6 +52,17 @@ void note(const GlobalArgs& g, std::string_view line) {
   }
 }
 
+void show(const GlobalArgs& g, const std::vector<Diagnostic>& diagnostics) {
+  if (g.json_diagnostics) {
+    say(render_json(diagnostics, g.max_errors));
+    return;
+  }
+  RenderOptions o;
+  o.colour = stderr_colour(g);
+  o.max_errors = g.max_errors;
+  say(render(diagnostics, o));
+}
+
 bool stderr_colour(const GlobalArgs& g) {
   if (g.color != "auto") return g.color == "always";
   const auto set = [](const char* name) {
@@ -80,7 +91,11 @@ TomlDTypes dtypes_of(const PlanArgs& a) {
           "i8 u8 b1",
           arg));
     }
-    out.emplace_back(arg.substr(0, eq), *dtype);
+    const std::string name = arg.substr(0, eq);
+    for (const auto& [other, before] : out) {
+      if (other == name) throw UsageError(fmt::format("--dtype '{}' is given twice", name));
+    }
+    out.emplace_back(name, *dtype);
   }
   return out;
 }
@@ -96,7 +111,7 @@ std::optional<WeightsFrom> weights_of(const PlanArgs& a, std::optional<WeightsFr
 
 }  // namespace
 
-Model load_graph(const PlanArgs& a) {
+Model load_graph(const PlanArgs& a, const GlobalArgs& g) {
   if (a.file != "-" && !ends_with(a.file, ".bir") && !ends_with(a.file, ".toml")) {
     throw UsageError(fmt::format("{}: a model is a .toml, .bir or .braid file", a.file));
   }
@@ -112,6 +127,7 @@ Model load_graph(const PlanArgs& a) {
     return {ir::parse(text, name), weights_of(a, {}), settings_of(a)};
   }
   TomlModel model = read_toml(text, name, dtypes);
+  if (!model.warnings.empty()) show(g, model.warnings);
   Settings settings = settings_of(a, model.compile);
   for (const auto& [dim, value] : settings.options.dims) {
     const auto it = model.constant_dims.find(dim);
@@ -129,7 +145,8 @@ Model load_graph(const PlanArgs& a) {
   return {model.graph->ir(), weights_of(a, std::move(model.weights)), std::move(settings)};
 }
 
-Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target) {
+Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target,
+                  const std::vector<NamedFile>& inputs) {
   if (is_program_file(a.file)) {
     const bool switches = a.fuse || a.reuse || a.reduce || a.simplify;
     if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dims.empty() ||
@@ -151,8 +168,11 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
     }
     return {std::move(p), weights_of(a, {}), {}};
   }
-  Model model = load_graph(a);
+  Model model = load_graph(a, g);
   Options& o = model.settings.options;
+  if (const std::string dims = dims_from_inputs(model.graph, inputs, o.dims); !dims.empty()) {
+    note(g, dims);
+  }
   if (!target.empty() && !model.settings.target_from_caller) {
     if (const auto t = target_from_name(target)) {
       o.target = *t;
@@ -205,6 +225,12 @@ std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::st
       throw UsageError(fmt::format("{} takes NAME=@FILE.npy, not '{}'", flag, arg));
     }
     NamedFile f{arg.substr(0, eq), arg.substr(eq + 2)};
+    if (f.file == "-") {
+      throw UsageError(
+          fmt::format("{} {}: a tensor is a .npy file of its own, not a standard stream; give the "
+                      "name of a file",
+                      flag, arg));
+    }
     for (const NamedFile& other : out) {
       if (other.name == f.name)
         throw UsageError(fmt::format("{} '{}' is given twice", flag, f.name));
@@ -226,10 +252,17 @@ std::vector<NamedNumber> scalar_values(const std::vector<std::string>& args) {
     const bool integer = !text.empty() && *end == '\0' && errno == 0;
     const double number = std::strtod(text.c_str(), &end);
     const bool truth = text == "true" || text == "false";
-    if (name.empty() || text.empty() || (*end != '\0' && !truth)) {
-      throw UsageError(fmt::format("--set takes NAME=NUMBER, not '{}'", arg));
+    const bool step = text == "step";
+    if (name.empty() || text.empty() || (*end != '\0' && !truth && !step)) {
+      throw UsageError(fmt::format(
+          "--set takes NAME=NUMBER, or NAME=step for the number of the launch, not '{}'", arg));
     }
-    if (truth) {
+    for (const NamedNumber& other : out) {
+      if (other.name == name) throw UsageError(fmt::format("--set '{}' is given twice", name));
+    }
+    if (step) {
+      out.push_back({name, int64_t{0}, true});
+    } else if (truth) {
       out.push_back({name, text == "true"});
     } else if (integer) {
       out.push_back({name, int64_t{whole}});
@@ -240,13 +273,13 @@ std::vector<NamedNumber> scalar_values(const std::vector<std::string>& args) {
   return out;
 }
 
-void set_scalars(Executable& e, const std::vector<NamedNumber>& values) {
+void set_scalars(Executable& e, const std::vector<NamedNumber>& values, int64_t step) {
   std::vector<std::string> known;
   for (const ScalarBinding& b : e.program().scalars) known.push_back(b.name);
   std::vector<NamedFile> names;
   for (const NamedNumber& v : values) names.push_back({v.name, {}});
   require_names(names, known, "--set", "scalar");
-  for (const NamedNumber& v : values) e.set(v.name, v.value);
+  for (const NamedNumber& v : values) e.set(v.name, v.step ? ScalarValue(step) : v.value);
 }
 
 void require_names(const std::vector<NamedFile>& files, const std::vector<std::string>& known,

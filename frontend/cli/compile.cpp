@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "frontend/cli/cli.hpp"
 #include "ir/file.hpp"
 
@@ -14,6 +16,13 @@ int compile_command(const CompileArgs& a, const GlobalArgs& g) {
       throw UsageError(
           fmt::format("-o {}: that is a model's name, the output is a .braid file", a.output));
     }
+  }
+  // Pipes, devices and links have the names that they have.
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(a.output, ignored);
+  const bool plain = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  if (plain && !is_program_file(a.output)) {
+    throw UsageError(fmt::format("-o {}: the name of a compiled model ends in .braid", a.output));
   }
   Plan plan = load_program(a.plan, g);
   Program& p = plan.program;

@@ -23,13 +23,12 @@ Exit codes: 0 fine, 1 the model or its data is wrong, 2 wrong usage, 3 no usable
 NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match, 70 internal error, 130
 interrupted while kernels were compiled.)";
 
-void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
+/// The model, and what it leaves open.
+void add_model(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   CLI::Option* file = c.add_option("model", a.file, "a .toml, .bir or .braid file, or - for stdin");
   if (file_needed) file->required();
-  c.add_option("--target", a.target, "what to compile for: sm_90 (default), sm_80, ...");
-  c.add_option("--streams", a.streams, "at most this many kernels side by side (default 8)")
-      ->check(CLI::Range(1, kMaxStreams));
-  c.add_option("--dim", a.dims, "value of a symbolic dim: --dim B=16 (repeatable)")
+  c.add_option("--dim", a.dims,
+               "value of a symbolic dim: --dim B=16 (repeatable; run takes others from --input)")
       ->type_name("NAME=N")
       ->take_all()
       ->allow_extra_args(false);
@@ -37,6 +36,13 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->type_name("NAME=DTYPE")
       ->take_all()
       ->allow_extra_args(false);
+}
+
+void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
+  add_model(c, a, file_needed);
+  c.add_option("--target", a.target, "what to compile for: sm_90 (default), sm_80, ...");
+  c.add_option("--streams", a.streams, "at most this many kernels side by side (default 8)")
+      ->check(CLI::Range(1, kMaxStreams));
   c.add_option("--math", a.math, "how f32 matmuls compute: strict (default) or tf32")
       ->check(CLI::IsMember({"strict", "tf32"}));
   const auto add_switch = [&c](const std::string& name, std::optional<bool>& to, const char* what) {
@@ -71,11 +77,8 @@ CLI::Option* add_named(CLI::App& c, const char* flag, std::vector<std::string>& 
       ->allow_extra_args(false);
 }
 
-void add_set(CLI::App& c, std::vector<std::string>& to) {
-  c.add_option("--set", to, "value of a runtime scalar: --set pos=3 (repeatable)")
-      ->type_name("NAME=NUMBER")
-      ->take_all()
-      ->allow_extra_args(false);
+void add_set(CLI::App& c, std::vector<std::string>& to, const char* what) {
+  c.add_option("--set", to, what)->type_name("NAME=NUMBER")->take_all()->allow_extra_args(false);
 }
 
 std::string with_hint(const std::string& what, const std::string& word,
@@ -98,6 +101,18 @@ const CLI::Option* find_flag(const std::vector<const CLI::App*>& apps, const std
   return found;
 }
 
+/// Throws UsageError if other commands have this flag.
+void refuse_flag_of_others(const CLI::App& root, const CLI::App& command, const std::string& flag) {
+  std::string others;
+  for (const CLI::App* c : root.get_subcommands(nullptr)) {
+    std::vector<std::string> ignored;
+    if (find_flag({c}, flag, ignored)) others += " " + c->get_name();
+  }
+  if (others.empty()) return;
+  throw UsageError(fmt::format("'{}' has no option {}, but these have: {}", command.get_name(),
+                               flag, others.substr(1)));
+}
+
 /// CLI11 reports a mistyped flag as a stray positional; this says what was meant.
 void refuse_unknown_words(const CLI::App& root, int argc, char** argv) {
   std::vector<const CLI::App*> apps{&root};
@@ -110,6 +125,7 @@ void refuse_unknown_words(const CLI::App& root, int argc, char** argv) {
       const size_t eq = arg.find('=');
       std::vector<std::string> known;
       const CLI::Option* flag = find_flag(apps, arg.substr(0, eq), known);
+      if (!flag && apps.size() > 1) refuse_flag_of_others(root, *apps[1], arg.substr(0, eq));
       if (!flag) throw UsageError(with_hint("option", arg.substr(0, eq), known));
       if (eq == std::string::npos && flag->get_items_expected_min() > 0) ++i;  // its value
     } else if (apps.size() == 1 && !arg.empty() && arg[0] != '-') {
@@ -159,7 +175,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
 
   CLI::App* c = command("check", "parse, expand, infer shapes, compare the weights; no kernels",
                         [&a] { return check_command(a.check, a.global); });
-  add_plan(*c, a.check);
+  add_model(*c, a.check);
   add_weights(*c, a.check);
 
   c = command("compile", "everything up to cubins, into one .braid file",
@@ -188,13 +204,16 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   add_weights(*c, a.run.plan);
   c->add_option("--device", a.run.device, "auto, sim or a device number")
       ->check([](const std::string& s) {
-        return s == "auto" || s == "sim" ? std::string() : not_a_number(s);
+        if (s == "auto" || s == "sim" || not_a_number(s).empty()) return std::string();
+        return fmt::format("give auto, sim or a device number, not '{}'", s);
       });
   add_named(*c, "--input", a.run.inputs, "an input (default: random by --seed)");
   add_named(*c, "--param", a.run.params, "a param (default: its init, by --seed)");
   add_named(*c, "--output", a.run.outputs, "write an output");
   add_named(*c, "--expect", a.run.expects, "compare an output; a mismatch is exit code 5");
-  add_set(*c, a.run.scalars);
+  add_set(*c, a.run.scalars,
+          "value of a runtime scalar: --set pos=3, or --set pos=step: 0 in the first of --steps "
+          "launches, 1 in the next (repeatable)");
   c->add_option("--rtol", a.run.rtol, "relative tolerance per element (default 1e-4)")
       ->check(CLI::NonNegativeNumber);
   c->add_option("--atol", a.run.atol, "absolute tolerance per element (default 1e-6)")
@@ -214,7 +233,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c->add_option("--device", a.bench.device, "device number (default 0)")->check(not_a_number);
   c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)")
       ->check(not_a_number);
-  add_set(*c, a.bench.scalars);
+  add_set(*c, a.bench.scalars, "value of a runtime scalar: --set pos=3 (repeatable)");
   c->add_option("--seconds", a.bench.seconds, "time to spend per measurement (default 1)")
       ->check(CLI::Range(0.01, 600.0));
   c->add_flag("--json", a.bench.json, "one JSON document on stdout");
@@ -275,6 +294,13 @@ std::string command_text(int argc, char** argv) {
   return text;
 }
 
+/// A flag names what the model lacks: like an unknown name of an input.
+bool of_the_command_line(const Error& e) {
+  return std::all_of(e.diagnostics().begin(), e.diagnostics().end(), [](const Diagnostic& d) {
+    return d.code == "E0601" || d.code == "E0605";  // --dim, --dtype
+  });
+}
+
 int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int()>& run) {
   try {
     return run();
@@ -285,15 +311,8 @@ int guarded(int argc, char** argv, const GlobalArgs& g, const std::function<int(
     }
     return kUsage;
   } catch (const Error& e) {
-    if (g.json_diagnostics) {
-      say(render_json(e.diagnostics(), g.max_errors));
-    } else {
-      RenderOptions o;
-      o.colour = stderr_colour(g);
-      o.max_errors = g.max_errors;
-      say(render(e.diagnostics(), o));
-    }
-    return kModel;
+    show(g, e.diagnostics());
+    return of_the_command_line(e) ? kUsage : kModel;
   } catch (const Interrupted& e) {
     say_error(g, e.what());
     return kInterrupted;

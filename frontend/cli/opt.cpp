@@ -19,7 +19,7 @@ void require_pass(const std::string& name, std::string_view flag) {
 
 }  // namespace
 
-int opt_command(const OptArgs& a, const GlobalArgs&) {
+int opt_command(const OptArgs& a, const GlobalArgs& g) {
   if (a.list) {
     for (const Pass& p : passes()) print_out(fmt::format("{:<10} {}\n", p.name, p.what));
     return kOk;
@@ -31,7 +31,7 @@ int opt_command(const OptArgs& a, const GlobalArgs&) {
   require_pass(a.until, "--until");
   if (a.print_after != "all") require_pass(a.print_after, "--print-after");
 
-  const Model model = load_graph(a.plan);
+  const Model model = load_graph(a.plan, g);
   const ir::Graph& graph = model.graph;
   const Options& o = model.settings.options;
   const std::string last = a.until.empty() ? std::string(passes().back().name) : a.until;

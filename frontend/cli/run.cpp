@@ -144,10 +144,10 @@ std::map<std::string, HostTensor> launch(const RunArgs& a, const GlobalArgs& g,
     }
   }
   Executable executable(std::move(program), store);
-  set_scalars(executable, given.scalars);
   executable.poison();
   std::map<std::string, HostTensor> results;
   for (int64_t step = 0; step < a.steps; ++step) {
+    set_scalars(executable, given.scalars, step);
     results = executable.run(in, a.stream ? LaunchMode::stream : LaunchMode::graph);
   }
   return results;
@@ -168,7 +168,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g) {
     note(g, fmt::format("simulating: {}", why));
   }
   auto [program, weights, origins] =
-      load_program(a.plan, g, device.simulated() ? std::string() : device.target().arch);
+      load_program(a.plan, g, device.simulated() ? std::string() : device.target().arch, inputs);
   require_names(inputs, names_of(program.inputs), "--input", "input");
   require_names(outputs, names_of(program.outputs), "--output", "output");
   require_names(expects, names_of(program.outputs), "--expect", "output");

@@ -36,9 +36,13 @@ class Chooser {
     };
     const std::string flag_text = fmt::format("--{}{}", flag.value_or(true) ? "" : "no-", name);
     const auto value = choose(name, text(in_file), text(flag), flag_text);
-    if (!value || *value == "on" || *value == "1" || *value == "true") return true;
-    if (*value == "off" || *value == "0" || *value == "false") return false;
-    refuse(name, *value, "takes 1 or 0");
+    if (!value) return true;
+    const bool on = *value == "on" || *value == "1" || *value == "true";
+    if (!on && *value != "off" && *value != "0" && *value != "false") {
+      refuse(name, *value, "takes 1 or 0");
+    }
+    origins.back() = fmt::format("{}={} ({})", name, on ? "on" : "off", origin);
+    return on;
   }
 
   [[noreturn]] void refuse(const std::string& name, const std::string& value,
@@ -80,7 +84,11 @@ DimTable::Bindings dims_of(const std::vector<std::string>& args) {
     if (eq == 0 || eq == std::string::npos || eq + 1 == d.size() || *end || errno || value < 0) {
       throw UsageError(fmt::format("--dim takes NAME=NUMBER, not '{}'", d));
     }
-    dims.emplace_back(d.substr(0, eq), value);
+    const std::string name = d.substr(0, eq);
+    for (const auto& [other, before] : dims) {
+      if (other == name) throw UsageError(fmt::format("--dim '{}' is given twice", name));
+    }
+    dims.emplace_back(name, value);
   }
   return dims;
 }

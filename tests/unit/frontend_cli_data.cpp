@@ -69,8 +69,9 @@ TEST_CASE("--dtype replaces the file's") {
   CHECK(!has(half, " f32[4,8]"));
   expect(b.braid("run t.toml --device sim --dtype=T=f16"), 0);
   expect(b.braid("check t.toml --dtype T=half"), 2, "--dtype takes NAME=DTYPE");
+  expect(b.braid("check t.toml --dtype T=f16 --dtype T=bf16"), 2, "--dtype 'T' is given twice");
   expect(b.braid("check t.toml --dtype T"), 2, "--dtype takes NAME=DTYPE");
-  expect(b.braid("check t.toml --dtype U=f16"), 1, "the model has no dtype 'U'");
+  expect(b.braid("check t.toml --dtype U=f16"), 2, "the model has no dtype 'U'");
   expect(b.braid("opt t.toml --until simplify > t.bir"), 0);
   expect(b.braid("check t.bir --dtype T=f16"), 2, "--dtype belongs to the [dtypes]");
 }
@@ -89,8 +90,52 @@ TEST_CASE("check says what it could not check for want of a dim") {
   r = b.braid("check open.toml --dim B=3");
   expect(r, 0);
   CHECK(!has(r.out, "not checked"));
-  expect(b.braid("check open.toml --dim C=3"), 1, "no dim 'C'");
+  expect(b.braid("check open.toml --dim C=3"), 2, "no dim 'C'");
   expect(b.braid("inspect open.toml"), 1, "dim 'B' has no value");
+}
+
+TEST_CASE("dims come from the inputs' files, where no flag gives them") {
+  const Bench b;
+  write_text(b.at("d.toml"), R"(format = 1
+[dims]
+B = { default = 1, max = 8 }
+T = {}
+[inputs]
+x = { dtype = "f32", shape = ["B", "T"] }
+y = { dtype = "f32", shape = ["T", "B*T"] }
+z = { dtype = "f32", shape = ["B"] }
+[graph]
+nodes = [
+  { out = "s", op = "reduce_sum", in = "x" },
+  { out = "t", op = "add", in = ["s", "z"] },
+  { out = "r", op = "reduce_sum", in = "y" },
+]
+[outputs]
+t = "t"
+r = "r"
+)");
+  write_npy(b.at("x.npy"), random_tensor({DType::f32, {3, 5}}, 51, "x"));
+  write_npy(b.at("y.npy"), random_tensor({DType::f32, {5, 15}}, 52, "y"));
+  write_npy(b.at("z.npy"), random_tensor({DType::f32, {2}}, 53, "z"));
+  const std::string run = "run d.toml --device sim ";
+  Bench::Result r = b.braid(run + "--input x=@x.npy --input y=@y.npy");
+  expect(r, 0);
+  CHECK(r.err == "dims from inputs: B=3 T=5\n");
+  CHECK(has(r.out, "t f32[3]"));
+  CHECK(b.braid(run + "--input y=@y.npy --dim B=3").err == "dims from inputs: T=5\n");
+  CHECK(b.braid(run + "--input x=@x.npy --dim B=3 --dim T=5").err.empty());
+  r = b.braid(run + "--input x=@x.npy --dim B=4 --dim T=9");
+  expect(r, 1, "error[E0802]: --dim B=4, but x.npy for 'x' has 3");
+  CHECK(has(r.err, "give --dim B=3 --dim T=5, or leave it out"));
+  expect(b.braid(run + "--input x=@x.npy --input z=@z.npy"), 1,
+         "the inputs do not agree on 'B': it is 3 in x.npy and 2 in z.npy");
+  // Not a symbol alone, so it tells nothing, and the tensor is compared as ever.
+  write_npy(b.at("y.npy"), random_tensor({DType::f32, {5, 16}}, 54, "y"));
+  expect(b.braid(run + "--input x=@x.npy --input y=@y.npy"), 1,
+         "'y' is f32[5,15], but y.npy holds f32[5,16]");
+  write_npy(b.at("x.npy"), random_tensor({DType::f32, {9, 5}}, 55, "x"));
+  expect(b.braid(run + "--input x=@x.npy"), 1, "error[E0603]");
+  expect(b.braid(run + "--dim B=2 --dim B=3"), 2, "--dim 'B' is given twice");
 }
 
 TEST_CASE("--set gives runtime scalars their values") {
@@ -123,11 +168,18 @@ y = "y"
   CHECK(y("").at(2) == x.at(2));
   CHECK(y("--set pos=-3 --set=gain=2.5e0").at(2) ==
         doctest::Approx(x.at(2) * 2.5 - 3).epsilon(1e-6));
-  CHECK(y("--set gain=2 --set gain=3").at(2) == doctest::Approx(x.at(2) * 3).epsilon(1e-6));
+  expect(b.braid(run + "--set gain=2 --set gain=3"), 2, "--set 'gain' is given twice");
+  CHECK(y("--set pos=step --set gain=0").at(2) == 0);
+  CHECK(y("--set pos=step --set gain=0 --steps 6").at(2) == 5);
+  CHECK(y("--set gain=step --set pos=7 --steps 3").at(2) ==
+        doctest::Approx(x.at(2) * 2 + 7).epsilon(1e-6));
+  expect(b.braid(run + "--set on=step --steps 3"), 1, "b1, which cannot hold 2");
+  expect(b.braid("bench s.toml --set pos=step"), 2, "bench: --set takes a number");
   CHECK(y("--set on=false").at(2) == -1);
   expect(b.braid(run + "--set poss=3"), 2,
          "--set: the model has no scalar 'poss'; did you mean 'pos'?");
-  expect(b.braid(run + "--set pos"), 2, "--set takes NAME=NUMBER, not 'pos'");
+  expect(b.braid(run + "--set pos"), 2,
+         "--set takes NAME=NUMBER, or NAME=step for the number of the launch, not 'pos'");
   expect(b.braid(run + "--set pos=3x"), 2, "--set takes NAME=NUMBER");
   expect(b.braid(run + "--set pos=1.5"), 1, "i32, which cannot hold 1.5");
 }

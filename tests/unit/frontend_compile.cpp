@@ -49,6 +49,51 @@ TEST_CASE("a built model runs, keeps its state and agrees with the reference") {
   CHECK(relative_error(store.get("total"), params.at("total")) < 1e-5);
 }
 
+TEST_CASE("a graph that gives nothing and changes nothing is E0502") {
+  const auto code = [](const Graph& g) {
+    try {
+      compile(g);
+    } catch (const Error& e) {
+      return e.diagnostics().front().code;
+    }
+    return std::string();
+  };
+  Graph g("idle");
+  const Tensor x = g.input("x", {f32, {4}});
+  relu(x);
+  CHECK(code(g) == "E0502");
+  const Tensor p = g.param("p", {f32, {4}});
+  CHECK(code(g) == "E0502");
+  g.assign(p, relu(x));
+  CHECK(code(g).empty());
+}
+
+TEST_CASE("names that a program lacks are named, and what it has") {
+  Graph g("named");
+  const Tensor x = g.input("left", {f32, {4}});
+  const Tensor y = g.input("right", {f32, {4}});
+  const Tensor gain = g.scalar("gain", f32, 2);
+  g.output("z", x * y * gain + g.scalar("bias", f32, 1));
+  Store store(Device::open("sim"));
+  Executable e = build(g, store);
+  const auto text = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      const Diagnostic& d = error.diagnostics().front();
+      return d.code + ": " + d.message + "; " + d.suggestion;
+    }
+    return std::string();
+  };
+  const HostTensor t = random_tensor({DType::f32, {4}}, 7, "t");
+  CHECK(text([&] { e.run({{"X", t}}); }) ==
+        "E0820: program 'named' has no input 'X'; it has 'left', 'right'");
+  CHECK(text([&] { e.run({{"left", t}, {"rihgt", t}}); }) ==
+        "E0820: program 'named' has no input 'rihgt'; did you mean 'right'?");
+  CHECK(text([&] { e.set("p", 1.0); }) ==
+        "E0820: program 'named' has no runtime scalar 'p'; it has 'gain', 'bias'");
+}
+
 TEST_CASE("two executables share one store") {
   Graph add{"add"}, read{"read"};
   const Tensor a = add.param("n", {f32, {4}}, {.init = ir::Init::zeros});

@@ -84,7 +84,7 @@ TEST_CASE("weights: missing, left over and wrongly shaped tensors come at once, 
   CHECK(e[2].code == "E0114");
   CHECK(e[2].details[0] ==
         "'layer.0/w' is f32[2,3], the tensor is f32[3,2]: transposed; declare it as the file has "
-        "it and use matmul with tb = true");
+        "it and use linear or matmul with tb = true");
 
   // Ten names and how many more.
   Tensors many;

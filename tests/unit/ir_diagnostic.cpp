@@ -139,6 +139,9 @@ TEST_CASE("did_you_mean: near names, nearest first, three at most") {
         Names{"loft", "sift", "sofa"});
   CHECK(did_you_mean("w", {"x1", "w1"}) == Names{"w1"});
   CHECK(did_you_mean("anything", {}) == Names{});
+  // Any letter is one change from any other: only their case says something.
+  CHECK(did_you_mean("q", {"z", "y", "qk"}) == Names{"qk"});
+  CHECK(did_you_mean("q", {"z", "Q"}) == Names{"Q"});
   CHECK(suggest("soft", {"sofa", "sort"}) == "did you mean 'sofa' or 'sort'?");
   CHECK(suggest("soft", {"sofa", "sort", "sift"}) == "did you mean 'sift', 'sofa' or 'sort'?");
   CHECK(suggest("zzz", {"sofa"}).empty());
