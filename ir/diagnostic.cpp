@@ -289,4 +289,21 @@ std::string suggest(std::string_view word, const std::vector<std::string>& candi
   return out.empty() ? out : out + "?";
 }
 
+std::string suggest_or_list(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kFew = 12;
+  const std::string near = suggest(word, candidates);
+  if (!near.empty() || candidates.empty() || candidates.size() > kFew) return near;
+  std::string all;
+  for (const std::string& c : candidates) all += fmt::format("{}'{}'", all.empty() ? "" : ", ", c);
+  return "it has " + all;
+}
+
+void throw_error(std::string_view code, std::string message, std::string suggestion) {
+  Diagnostic d;
+  d.code = code;
+  d.message = std::move(message);
+  d.suggestion = std::move(suggestion);
+  throw Error(std::move(d));
+}
+
 }  // namespace braid

@@ -64,6 +64,10 @@ class Error : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
+/// Throws an Error of one diagnostic without a place.
+[[noreturn]] void throw_error(std::string_view code, std::string message,
+                              std::string suggestion = {});
+
 /// No usable driver, device or NVRTC. Exit code 3.
 class NoDevice : public std::runtime_error {
  public:
@@ -104,5 +108,7 @@ std::vector<std::string> did_you_mean(std::string_view word,
                                       const std::vector<std::string>& candidates);
 /// "did you mean 'a' or 'b'?" or "".
 std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
+/// The same, or, where none is near and they are few, "it has 'a', 'b'".
+std::string suggest_or_list(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace braid

@@ -12,17 +12,6 @@
 #include "ir/diagnostic.hpp"
 
 namespace braid {
-namespace {
-
-[[noreturn]] void fail(std::string code, std::string message) {
-  Diagnostic d;
-  d.code = std::move(code);
-  d.message = std::move(message);
-  throw Error(std::move(d));
-}
-
-}  // namespace
-
 std::string read_file(const std::string& path) {
   // Not by a stream: its iterators throw something else for a folder.
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
@@ -34,8 +23,9 @@ std::string read_file(const std::string& path) {
     text.append(part, n);
   }
   if (file && !std::ferror(file.get())) return text;
-  fail("E0100", fmt::format("cannot read {}: {}", path == "-" ? "standard input" : "'" + path + "'",
-                            std::strerror(errno)));
+  throw_error("E0100",
+              fmt::format("cannot read {}: {}", path == "-" ? "standard input" : "'" + path + "'",
+                          std::strerror(errno)));
 }
 
 void write_file(const std::string& path, const void* data, size_t bytes) {
@@ -54,7 +44,7 @@ void write_file(const std::string& path, const void* data, size_t bytes) {
   if (good) return;
   const int why = errno;
   if (!in_place) std::remove(temp.c_str());
-  fail("E0701", fmt::format("cannot write {}: {}", path, std::strerror(why)));
+  throw_error("E0701", fmt::format("cannot write {}: {}", path, std::strerror(why)));
 }
 
 }  // namespace braid

@@ -37,11 +37,11 @@ kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
   const Kernel& k = p.kernels[kernel];
   const kernels::Family& family = kernels::family(k.family);
   try {
-    const std::string why = family.refuses(k.body);
-    if (!why.empty()) throw InternalError("kernel " + k.symbol + ": " + why);
     return family.emit(k.body, k.symbol, target);
   } catch (const kernels::TooLarge& large) {
     refuse(p, kernel, large.what());
+  } catch (const kernels::Refusal& refusal) {
+    throw InternalError("kernel " + k.symbol + ": " + refusal.reason);
   }
 }
 
@@ -60,10 +60,7 @@ void write_sources(Program& p, const Options& o) {
     k.module = static_cast<uint32_t>(p.modules.size() - 1);
     if (o.progress && !o.progress("kernel source", static_cast<int64_t>(i + 1),
                                   static_cast<int64_t>(p.kernels.size()))) {
-      Diagnostic d;
-      d.code = "E0703";
-      d.message = "compilation was cancelled";
-      throw Error(std::move(d));
+      throw_error("E0703", "compilation was cancelled");
     }
   }
 }

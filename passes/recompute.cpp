@@ -149,7 +149,7 @@ class Recomputer {
     if (op.kind == OpKind::map) {
       std::vector<ValueId> operands;
       for (ValueId operand : op.operands) operands.push_back(again(operand, views));
-      const Shape shape = views.empty() ? graph_.type(v).shape : shape_under(views);
+      const Shape shape = graph_.type(views.empty() ? v : views.front()->result).shape;
       return out_.add({op.kind, op.attrs, std::move(operands),
                        TensorType{graph_.type(v).dtype, shape}, op.name, op.loc});
     }
@@ -159,10 +159,6 @@ class Recomputer {
       made = out_.add({OpKind::view, views[i]->attrs, {made}, type, views[i]->name, views[i]->loc});
     }
     return made;
-  }
-
-  Shape shape_under(const std::vector<const ir::Op*>& views) const {
-    return graph_.type(views.front()->result).shape;
   }
 
   ir::Graph& graph_;

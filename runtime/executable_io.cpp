@@ -10,14 +10,6 @@ namespace {
 
 using runtime::Current;
 
-[[noreturn]] void fail(const char* code, std::string message, std::string suggestion = {}) {
-  Diagnostic d;
-  d.code = code;
-  d.message = std::move(message);
-  d.suggestion = std::move(suggestion);
-  throw Error(std::move(d));
-}
-
 template <class T>
 const T* find(const std::vector<T>& bindings, std::string_view name) {
   for (const T& b : bindings) {
@@ -33,25 +25,21 @@ std::vector<std::string> names_of(const std::vector<T>& bindings) {
   return names;
 }
 
-/// Those that are near, else all if they are few.
-template <class T>
-std::string suggest_among(std::string_view name, const std::vector<T>& bindings) {
-  const std::vector<std::string> known = names_of(bindings);
-  const std::string near = suggest(name, known);
-  if (!near.empty() || known.empty() || known.size() > 12) return near;
-  std::string all;
-  for (const std::string& k : known) all += fmt::format("{}'{}'", all.empty() ? "" : ", ", k);
-  return "it has " + all;
+/// Scalars are neither bound nor given to run.
+void refuse_scalar(const Program& program, std::string_view name) {
+  if (!find(program.scalars, name)) return;
+  throw_error("E0820",
+              fmt::format("'{}' of program '{}' is a runtime scalar: use set", name, program.name));
 }
 
 void check_type(std::string_view name, const TensorType& expected, const HostTensor& value) {
   if (value.type != expected) {
-    fail("E0825", fmt::format("'{}' is {}, the given value is {}", name, to_string(expected),
-                              to_string(value.type)));
+    throw_error("E0825", fmt::format("'{}' is {}, the given value is {}", name, to_string(expected),
+                                     to_string(value.type)));
   }
   if (static_cast<int64_t>(value.bytes.size()) != expected.bytes()) {
-    fail("E0825", fmt::format("'{}' has {} bytes, the given value holds {}", name, expected.bytes(),
-                              value.bytes.size()));
+    throw_error("E0825", fmt::format("'{}' has {} bytes, the given value holds {}", name,
+                                     expected.bytes(), value.bytes.size()));
   }
 }
 
@@ -62,14 +50,11 @@ uint32_t Executable::Impl::buffer_named(std::string_view name, bool input_first)
   const auto& second = input_first ? program.outputs : program.inputs;
   if (const Binding* b = find(first, name)) return b->buffer;
   if (const Binding* b = find(second, name)) return b->buffer;
-  if (find(program.scalars, name)) {
-    fail("E0820",
-         fmt::format("'{}' of program '{}' is a runtime scalar: use set", name, program.name));
-  }
+  refuse_scalar(program, name);
   std::vector<std::string> known = names_of(program.inputs);
   for (std::string& output : names_of(program.outputs)) known.push_back(std::move(output));
-  fail("E0820", fmt::format("program '{}' has no input or output '{}'", program.name, name),
-       suggest(name, known));
+  throw_error("E0820", fmt::format("program '{}' has no input or output '{}'", program.name, name),
+              suggest(name, known));
 }
 
 void Executable::Impl::check_binding(std::string_view name, uint32_t buffer, DevicePtr address,
@@ -77,19 +62,19 @@ void Executable::Impl::check_binding(std::string_view name, uint32_t buffer, Dev
   constexpr DevicePtr kAlignment = 16;
   const Buffer& b = program.buffers[buffer];
   if (bytes != b.bytes) {
-    fail("E0821", fmt::format("'{}' is {} and takes {} bytes, {} are bound", name,
-                              to_string(b.type), b.bytes, bytes));
+    throw_error("E0821", fmt::format("'{}' is {} and takes {} bytes, {} are bound", name,
+                                     to_string(b.type), b.bytes, bytes));
   }
-  if (address == 0) fail("E0822", fmt::format("the address bound to '{}' is null", name));
+  if (address == 0) throw_error("E0822", fmt::format("the address bound to '{}' is null", name));
   if (address % kAlignment != 0) {
-    fail("E0823", fmt::format("the address {:#x} bound to '{}' is not a multiple of {}", address,
-                              name, kAlignment));
+    throw_error("E0823", fmt::format("the address {:#x} bound to '{}' is not a multiple of {}",
+                                     address, name, kAlignment));
   }
   const auto refuse_overlap = [&](DevicePtr start, int64_t size, const std::string& what) {
     const auto end = start + static_cast<DevicePtr>(size);
     if (address < end && start < address + static_cast<DevicePtr>(bytes)) {
-      fail("E0824", fmt::format("the {} bytes at {:#x} bound to '{}' overlap {} at {:#x}", bytes,
-                                address, name, what, start));
+      throw_error("E0824", fmt::format("the {} bytes at {:#x} bound to '{}' overlap {} at {:#x}",
+                                       bytes, address, name, what, start));
     }
   };
   refuse_overlap(arena.get(), program.arena_bytes, "the executable's arena");
@@ -175,8 +160,8 @@ void Executable::set(std::string_view name, ScalarValue value) {
   const Program& program = impl_->program;
   const ScalarBinding* scalar = find(program.scalars, name);
   if (!scalar) {
-    fail("E0820", fmt::format("program '{}' has no runtime scalar '{}'", program.name, name),
-         suggest_among(name, program.scalars));
+    throw_error("E0820", fmt::format("program '{}' has no runtime scalar '{}'", program.name, name),
+                suggest_or_list(name, names_of(program.scalars)));
   }
   HostTensor t(program.buffers[scalar->buffer].type);
   const bool is_double = std::holds_alternative<double>(value.value);
@@ -196,10 +181,10 @@ void Executable::set(std::string_view name, ScalarValue value) {
     }
   }
   if (!exact) {
-    fail("E0827",
-         fmt::format("the runtime scalar '{}' is {}, which cannot hold {}", name,
-                     name_of(t.type.dtype),
-                     std::visit([](auto x) { return fmt::format("{}", x); }, value.value)));
+    throw_error("E0827",
+                fmt::format("the runtime scalar '{}' is {}, which cannot hold {}", name,
+                            name_of(t.type.dtype),
+                            std::visit([](auto x) { return fmt::format("{}", x); }, value.value)));
   }
   const std::lock_guard lock(impl_->mutex);
   impl_->put_scalar(scalar->buffer, t);
@@ -222,19 +207,16 @@ std::map<std::string, HostTensor> Executable::run(const std::map<std::string, Ho
   const Program& program = impl_->program;
   for (const auto& [name, value] : inputs) {
     if (!find(program.inputs, name)) {
-      if (find(program.scalars, name)) {
-        fail("E0820",
-             fmt::format("'{}' of program '{}' is a runtime scalar: use set", name, program.name));
-      }
-      fail("E0820", fmt::format("program '{}' has no input '{}'", program.name, name),
-           suggest_among(name, program.inputs));
+      refuse_scalar(program, name);
+      throw_error("E0820", fmt::format("program '{}' has no input '{}'", program.name, name),
+                  suggest_or_list(name, names_of(program.inputs)));
     }
   }
   for (const Binding& input : program.inputs) {
     const auto given = inputs.find(input.name);
     if (given == inputs.end()) {
-      fail("E0826",
-           fmt::format("input '{}' of program '{}' is not given", input.name, program.name));
+      throw_error("E0826",
+                  fmt::format("input '{}' of program '{}' is not given", input.name, program.name));
     }
     check_type(input.name, program.buffers[input.buffer].type, given->second);
   }

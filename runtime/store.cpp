@@ -15,14 +15,6 @@ using runtime::Current;
 using runtime::MarkPtr;
 using runtime::OwnedMemory;
 
-[[noreturn]] void fail(const char* code, std::string message, std::string suggestion = {}) {
-  Diagnostic d;
-  d.code = code;
-  d.message = std::move(message);
-  d.suggestion = std::move(suggestion);
-  throw Error(std::move(d));
-}
-
 /// What a param holds before anybody sets it.
 HostTensor initial_value(const ParamBinding& param, const TensorType& type, uint64_t seed) {
   switch (param.init) {
@@ -101,8 +93,8 @@ void Store::Impl::undeclare(const std::vector<std::string>& names) {
 Store::Impl::Param& Store::Impl::find(std::string_view name) {
   const auto found = params.find(name);
   if (found == params.end()) {
-    fail("E0810", fmt::format("the store has no param '{}'", name),
-         suggest(name, param_names(*this)));
+    throw_error("E0810", fmt::format("the store has no param '{}'", name),
+                suggest(name, param_names(*this)));
   }
   return found->second;
 }
@@ -120,9 +112,10 @@ Placement declare(Store::Impl& store, const Program& program, uint64_t seed) {
         found = store.params.emplace(param.name, Store::Impl::Param{type, memory}).first;
         placement.declared.push_back(param.name);
       } else if (found->second.type != type) {
-        fail("E0811",
-             fmt::format("program '{}' declares param '{}' as {}, the store holds it as {}",
-                         program.name, param.name, to_string(type), to_string(found->second.type)));
+        throw_error(
+            "E0811",
+            fmt::format("program '{}' declares param '{}' as {}, the store holds it as {}",
+                        program.name, param.name, to_string(type), to_string(found->second.type)));
       }
       placement.params.push_back(found->second.memory);
     }
@@ -160,8 +153,8 @@ void Store::set(std::string_view name, const HostTensor& value) {
   const std::lock_guard lock(impl_->mutex);
   const Impl::Param& param = impl_->find(name);
   if (value.type != param.type) {
-    fail("E0812", fmt::format("param '{}' is {}, the given value is {}", name,
-                              to_string(param.type), to_string(value.type)));
+    throw_error("E0812", fmt::format("param '{}' is {}, the given value is {}", name,
+                                     to_string(param.type), to_string(value.type)));
   }
   if (value.bytes.empty()) return;
   const std::string what = fmt::format("param {}", name);

@@ -23,18 +23,11 @@ bool ends_with(std::string_view s, std::string_view end) {
   return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
 }
 
-[[noreturn]] void fail(std::string code, std::string message) {
-  Diagnostic d;
-  d.code = std::move(code);
-  d.message = std::move(message);
-  throw Error(std::move(d));
-}
-
 }  // namespace
 
 void print_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail("E0701", fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+    throw_error("E0701", fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   }
 }
 
@@ -286,11 +279,7 @@ void require_names(const std::vector<NamedFile>& files, const std::vector<std::s
                    std::string_view flag, std::string_view what) {
   for (const NamedFile& f : files) {
     if (std::find(known.begin(), known.end(), f.name) != known.end()) continue;
-    std::string hint = suggest(f.name, known);
-    if (hint.empty() && !known.empty() && known.size() <= 10) {
-      hint = fmt::format("it has '{}'", known[0]);
-      for (size_t i = 1; i < known.size(); ++i) hint += fmt::format(", '{}'", known[i]);
-    }
+    const std::string hint = suggest_or_list(f.name, known);
     throw UsageError(fmt::format("{}: the model has no {} '{}'{}{}", flag, what, f.name,
                                  hint.empty() ? "" : "; ", hint));
   }
@@ -299,18 +288,18 @@ void require_names(const std::vector<NamedFile>& files, const std::vector<std::s
 HostTensor load_tensor(const std::string& file, const TensorType& type, std::string_view name) {
   HostTensor t = read_npy(file);
   if (t.type.shape != type.shape) {
-    fail("E0802", fmt::format("'{}' is {}, but {} holds {}", name, to_string(type), file,
-                              to_string(t.type)));
+    throw_error("E0802", fmt::format("'{}' is {}, but {} holds {}", name, to_string(type), file,
+                                     to_string(t.type)));
   }
   if (t.type.dtype == type.dtype) return t;
   if (!(is_float(t.type.dtype) && is_float(type.dtype)) &&
       !(is_int(t.type.dtype) && is_int(type.dtype))) {
-    fail("E0802", fmt::format("'{}' is {}, but {} holds {}: convert the file", name,
-                              to_string(type), file, to_string(t.type)));
+    throw_error("E0802", fmt::format("'{}' is {}, but {} holds {}: convert the file", name,
+                                     to_string(type), file, to_string(t.type)));
   }
   std::string why;
   std::optional<HostTensor> out = convert_elements(std::move(t), type.dtype, why);
-  if (!out) fail("E0802", fmt::format("{} for '{}': {}", file, name, why));
+  if (!out) throw_error("E0802", fmt::format("{} for '{}': {}", file, name, why));
   return *std::move(out);
 }
 
