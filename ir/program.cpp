@@ -49,6 +49,11 @@ std::string_view name_of(Segment s) {
 
 std::string_view name_of(Role r) { return r == Role::in ? "in" : r == Role::out ? "out" : "inout"; }
 
+std::string_view name_of(Step::Kind k) {
+  constexpr std::array<std::string_view, 5> kNames{"launch", "read", "wait", "call", "write"};
+  return kNames[static_cast<size_t>(k)];
+}
+
 std::string_view name_of(EdgeReason r) {
   switch (r) {
     case EdgeReason::raw:

@@ -17,7 +17,7 @@ namespace braid {
 
 /// Version of the serialised form. A reader takes its own major and any minor up to its own.
 inline constexpr int kProgramMajor = 1;
-inline constexpr int kProgramMinor = 1;
+inline constexpr int kProgramMinor = 2;
 
 /// What kernels are generated and costed for. Checked-in numbers, so that a plan does not depend
 /// on the machine that makes it.
@@ -79,6 +79,13 @@ struct LaunchShape {
   bool operator==(const LaunchShape&) const = default;
 };
 
+/// Slot `out` may have the bytes of slot `in`: every thread reads an element of `in` before it
+/// writes that very element of `out`, and no other thread reads it.
+struct InPlace {
+  uint32_t out = 0, in = 0;
+  bool operator==(const InPlace&) const = default;
+};
+
 /// A kernel: what it computes, and how. Nodes with equal bodies share one.
 struct Kernel {
   std::string symbol;  // "row_layer_norm_3f2a91c4": family, what it does, hash of the body
@@ -92,6 +99,10 @@ struct Kernel {
   int64_t flops = 0;        // per launch
   int64_t bytes_moved = 0;  // per launch, each argument once
   bool waits = false;       // the code executes griddepcontrol.wait before its first access
+  /// Independent copies of the body that one launch computes, each on arguments of its own: `args`
+  /// (and Node::args) hold the body's slots once per part, part after part.
+  uint32_t parts = 1;
+  std::vector<InPlace> in_place;  // slots of the first part; those of the others lie alike
 };
 
 /// One NVRTC program. `image` is empty until compiled.
@@ -110,12 +121,14 @@ struct Node {
   std::vector<uint32_t> values;
   /// For inout slots the value before; UINT32_MAX elsewhere, and for a slot that is only written.
   std::vector<uint32_t> values_before;
-  std::vector<std::string> ops;  // the source ops it stands for, scoped names with kinds
-  std::string place;             // of the last op: "mlp.toml:12:3" or empty
-  uint32_t level = 0;            // the run of the levels pass it belongs to
+  std::vector<std::string> ops;       // the source ops it stands for, scoped names with kinds
+  std::string place;                  // of the last op: "mlp.toml:12:3" or empty
+  uint32_t level = 0;                 // the run of the levels pass it belongs to
+  uint32_t earliest = 0, latest = 0;  // the first and last run it could belong to
   uint32_t lane = 0;
   uint32_t position = 0;   // in its lane
   double estimate_us = 0;  // by the cost model, without the edge
+  double start_us = 0;     // predicted, from the start of its body
 };
 
 enum class EdgeKind : uint8_t { full = 0, programmatic = 1 };
@@ -140,17 +153,48 @@ inline constexpr int64_t kScalarAlignment = 8;
 /// No body has more lanes, and nobody may ask for more streams.
 inline constexpr int kMaxStreams = 32;
 
-/// A graph (or, later, the body of a conditional): nodes in launch order, which is topological.
+/// Nodes in launch order, which is topological: a graph, or kernels launched one by one.
 struct Body {
   std::vector<Node> nodes;
   std::vector<Edge> edges;  // sorted by (to, from): the unique transitive reduction
   uint32_t lanes = 1;
+  uint32_t run = 0;     // of the levels pass
+  bool stream = false;  // no graph: its ops are kept out of graphs, and its kernels form one lane
+  double predicted_us = 0;  // from the first node's start to the last one's end
+  double chain_us = 0;      // the same if all nodes formed one lane
 };
 
-/// What the host does, in order. Launch is the only step until host ops exist.
+/// A call of a host function: the arguments are copied to the host, the results from there.
+struct Call {
+  std::string function;
+  std::vector<uint32_t> args, results;          // views
+  std::vector<uint32_t> values, result_values;  // the source values that they hold
+  std::string op;                               // scoped name with kind, as in Node::ops
+  std::string place;
+  uint32_t level = 0;                 // as in Node
+  uint32_t earliest = 0, latest = 0;  // as in Node
+};
+
+/// What the host does, in order; all device work goes to one stream.
 struct Step {
-  enum class Kind : uint8_t { launch = 0 } kind = Kind::launch;
-  uint32_t body = 0;
+  enum class Kind : uint8_t {
+    launch = 0,  // enqueue body `index`: a graph launch, or its kernels one by one
+    read = 1,    // enqueue copies of call `index`'s arguments to the host
+    wait = 2,    // until the copies of call `index` are there
+    call = 3,    // run the function of call `index`
+    write = 4,   // enqueue copies of call `index`'s results to the device
+  } kind = Kind::launch;
+  uint32_t index = 0;
+};
+std::string_view name_of(Step::Kind k);
+
+/// Why some op stands outside graphs.
+struct Break {
+  std::string op;  // scoped name with kind
+  std::string place;
+  uint32_t level = 0;  // its run
+  std::string reason;  // "the host function 'sample' returns tensors"
+  std::string remedy;  // a sentence for the author of the model
 };
 
 /// A named thing that callers bind, read or load.
@@ -200,9 +244,14 @@ struct Program {
   int64_t arena_lower_bound = 0;  // the most temp bytes live at one node
   int64_t temp_bytes_unshared = 0;
   uint32_t source_ops = 0;  // ops of the graph as given
-  /// What the levels pass proved: graphs needed, and the path that forces them.
+  std::vector<Call> calls;
+  /// What the levels pass proved: the fewest graphs, and runs of graphs and host work in turn, with
+  /// the path that forces them. Where the longest paths that begin with either colour are equally
+  /// long, both together force the runs, and the second begins on the host.
   uint32_t graphs = 1;
-  std::vector<std::string> certificate;
+  uint32_t runs = 1;
+  std::vector<std::string> certificate, second_certificate;
+  std::vector<Break> breaks;
 };
 
 /// Text for people: kernels with their ops, buffers with offsets and the total, nodes and edges.

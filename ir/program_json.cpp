@@ -88,11 +88,21 @@ Json kernel_json(const Kernel& k) {
   for (const ArgSlot& a : k.args) {
     args.push_back({{"name", a.name}, {"role", name_of(a.role)}, {"type", type_json(a.type)}});
   }
-  return {
-      {"symbol", k.symbol},    {"family", k.family},       {"args", args},
-      {"grid", k.launch.grid}, {"block", k.launch.block},  {"shared_bytes", k.launch.shared_bytes},
-      {"module", k.module},    {"flops", k.flops},         {"bytes_moved", k.bytes_moved},
-      {"waits", k.waits},      {"body", ir::print(k.body)}};
+  Json in_place = Json::array();
+  for (const InPlace& i : k.in_place) in_place.push_back({{"out", i.out}, {"in", i.in}});
+  return {{"symbol", k.symbol},
+          {"family", k.family},
+          {"args", args},
+          {"grid", k.launch.grid},
+          {"block", k.launch.block},
+          {"shared_bytes", k.launch.shared_bytes},
+          {"module", k.module},
+          {"flops", k.flops},
+          {"bytes_moved", k.bytes_moved},
+          {"waits", k.waits},
+          {"parts", k.parts},
+          {"in_place", in_place},
+          {"body", ir::print(k.body)}};
 }
 
 Kernel kernel_from(const Json& j) {
@@ -110,6 +120,12 @@ Kernel kernel_from(const Json& j) {
   k.flops = integer<int64_t>(j.at("flops"));
   k.bytes_moved = integer<int64_t>(j.at("bytes_moved"));
   k.waits = j.at("waits").get<bool>();
+  if (j.contains("parts")) {  // since 1.2
+    k.parts = integer<uint32_t>(j.at("parts"));
+    for (const Json& i : j.at("in_place")) {
+      k.in_place.push_back({integer<uint32_t>(i.at("out")), integer<uint32_t>(i.at("in"))});
+    }
+  }
   k.body = ir::parse(j.at("body").get<std::string>(), k.symbol);
   return k;
 }
@@ -118,8 +134,10 @@ Json node_json(const Node& n) {
   return {{"kernel", n.kernel},     {"args", n.args},
           {"values", n.values},     {"values_before", n.values_before},
           {"ops", n.ops},           {"place", n.place},
-          {"level", n.level},       {"stream", n.lane},
-          {"position", n.position}, {"estimate_us", n.estimate_us}};
+          {"level", n.level},       {"earliest", n.earliest},
+          {"latest", n.latest},     {"stream", n.lane},
+          {"position", n.position}, {"estimate_us", n.estimate_us},
+          {"start_us", n.start_us}};
 }
 
 Node node_from(const Json& j) {
@@ -134,6 +152,11 @@ Node node_from(const Json& j) {
   n.lane = integer<uint32_t>(j.at("stream"));
   n.position = integer<uint32_t>(j.at("position"));
   n.estimate_us = j.at("estimate_us").get<double>();
+  if (j.contains("start_us")) {  // since 1.2
+    n.earliest = integer<uint32_t>(j.at("earliest"));
+    n.latest = integer<uint32_t>(j.at("latest"));
+    n.start_us = j.at("start_us").get<double>();
+  }
   return n;
 }
 
@@ -147,12 +170,21 @@ Json body_json(const Body& b) {
                      {"reason", name_of(e.reason)},
                      {"buffer", e.buffer}});
   }
-  return {{"streams", b.lanes}, {"nodes", nodes}, {"edges", edges}};
+  return {{"streams", b.lanes},     {"run", b.run},
+          {"stream", b.stream},     {"predicted_us", b.predicted_us},
+          {"chain_us", b.chain_us}, {"nodes", nodes},
+          {"edges", edges}};
 }
 
 Body body_from(const Json& j) {
   Body b;
   b.lanes = integer<uint32_t>(j.at("streams"));
+  if (j.contains("run")) {  // since 1.2
+    b.run = integer<uint32_t>(j.at("run"));
+    b.stream = j.at("stream").get<bool>();
+    b.predicted_us = j.at("predicted_us").get<double>();
+    b.chain_us = j.at("chain_us").get<double>();
+  }
   for (const Json& n : j.at("nodes")) b.nodes.push_back(node_from(n));
   // A lane without nodes would only cost the checker memory.
   if (b.lanes > b.nodes.size() + 1) throw std::runtime_error("more streams than nodes");
@@ -166,6 +198,51 @@ Body body_from(const Json& j) {
   }
   return b;
 }
+
+Json call_json(const Call& c) {
+  return {{"function", c.function},
+          {"args", c.args},
+          {"results", c.results},
+          {"values", c.values},
+          {"result_values", c.result_values},
+          {"op", c.op},
+          {"place", c.place},
+          {"level", c.level},
+          {"earliest", c.earliest},
+          {"latest", c.latest}};
+}
+
+Call call_from(const Json& j) {
+  Call c;
+  c.function = j.at("function").get<std::string>();
+  c.args = integers<uint32_t>(j.at("args"));
+  c.results = integers<uint32_t>(j.at("results"));
+  c.values = integers<uint32_t>(j.at("values"));
+  c.result_values = integers<uint32_t>(j.at("result_values"));
+  c.op = j.at("op").get<std::string>();
+  c.place = j.at("place").get<std::string>();
+  c.level = integer<uint32_t>(j.at("level"));
+  c.earliest = integer<uint32_t>(j.at("earliest"));
+  c.latest = integer<uint32_t>(j.at("latest"));
+  return c;
+}
+
+Json break_json(const Break& b) {
+  return {{"op", b.op},
+          {"place", b.place},
+          {"level", b.level},
+          {"reason", b.reason},
+          {"remedy", b.remedy}};
+}
+
+Break break_from(const Json& j) {
+  return {j.at("op").get<std::string>(), j.at("place").get<std::string>(),
+          integer<uint32_t>(j.at("level")), j.at("reason").get<std::string>(),
+          j.at("remedy").get<std::string>()};
+}
+
+/// What the index of a step counts.
+const char* step_key(Step::Kind k) { return k == Step::Kind::launch ? "body" : "call"; }
 
 Json scalar_json(const ScalarBinding& b) {
   return {{"name", b.name}, {"buffer", b.buffer}, {"value", b.value}, {"initial", b.initial}};
@@ -213,7 +290,11 @@ Json program_json(const Program& p) {
   for (const auto& [name, value] : p.dims) j["dims"][name] = value;
   j["source_ops"] = p.source_ops;
   j["graphs"] = p.graphs;
+  j["runs"] = p.runs;
   j["certificate"] = p.certificate;
+  j["second_certificate"] = p.second_certificate;
+  j["breaks"] = Json::array();
+  for (const Break& b : p.breaks) j["breaks"].push_back(break_json(b));
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
   j["temp_bytes_unshared"] = p.temp_bytes_unshared;
@@ -245,7 +326,11 @@ Json program_json(const Program& p) {
   j["bodies"] = Json::array();
   for (const Body& b : p.bodies) j["bodies"].push_back(body_json(b));
   j["script"] = Json::array();
-  for (const Step& s : p.script) j["script"].push_back({{"step", "launch"}, {"body", s.body}});
+  for (const Step& s : p.script) {
+    j["script"].push_back({{"step", name_of(s.kind)}, {step_key(s.kind), s.index}});
+  }
+  j["calls"] = Json::array();
+  for (const Call& c : p.calls) j["calls"].push_back(call_json(c));
   j["repeats"] = Json::array();
   for (const ir::Repeat& r : p.repeats) {
     j["repeats"].push_back({{"prefix", r.prefix}, {"count", r.count}});
@@ -293,8 +378,14 @@ Program program_from_json(const Json& j) {
   for (const Json& k : j.at("kernels")) p.kernels.push_back(kernel_from(k));
   for (const Json& b : j.at("bodies")) p.bodies.push_back(body_from(b));
   for (const Json& s : j.at("script")) {
-    if (s.at("step").get<std::string>() != "launch") throw std::runtime_error("unknown step");
-    p.script.push_back({Step::Kind::launch, integer<uint32_t>(s.at("body"))});
+    const auto kind = enum_from<Step::Kind>(s.at("step"), 5);
+    p.script.push_back({kind, integer<uint32_t>(s.at(step_key(kind)))});
+  }
+  if (j.contains("calls")) {  // since 1.2
+    for (const Json& c : j.at("calls")) p.calls.push_back(call_from(c));
+    p.runs = integer<uint32_t>(j.at("runs"));
+    p.second_certificate = j.at("second_certificate").get<std::vector<std::string>>();
+    for (const Json& b : j.at("breaks")) p.breaks.push_back(break_from(b));
   }
   for (const Json& r : j.at("repeats")) {
     p.repeats.push_back({r.at("prefix").get<std::string>(), integer<int64_t>(r.at("count"))});

@@ -39,13 +39,13 @@ class Checker {
     kernels();
     bindings();
     for (const Step& s : p_.script) {
-      if (s.body >= p_.bodies.size())
-        bad("the script launches body {}, which does not exist", s.body);
+      if (s.index >= p_.bodies.size())
+        bad("the script launches body {}, which does not exist", s.index);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body_shape(b);
     if (!bad_.empty()) return bad_;  // what follows indexes freely
     start();
-    for (const Step& s : p_.script) flow(p_.bodies[s.body]);
+    for (const Step& s : p_.script) flow(p_.bodies[s.index]);
     finish();
     return bad_;
   }

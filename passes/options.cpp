@@ -3,17 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace braid {
 
 std::string_view name_of(Math m) { return m == Math::tf32 ? "tf32" : "strict"; }
 
+std::string_view name_of(OnBreak b) {
+  constexpr std::array<std::string_view, 3> kNames{"allow", "warn", "error"};
+  return kNames[static_cast<size_t>(b)];
+}
+
 std::string to_string(const Options& o) {
   const auto on = [](bool b) { return b ? "on" : "off"; };
-  std::string s =
-      fmt::format("target={} sms={} math={} streams={} simplify={} fuse={} reuse={} reduce={}",
-                  o.target.arch, o.target.sms, name_of(o.math), o.streams, on(o.simplify),
-                  on(o.fuse), on(o.reuse), on(o.reduce));
+  std::string s = fmt::format(
+      "target={} sms={} math={} streams={} simplify={} fuse={} group={} reuse={} reduce={}",
+      o.target.arch, o.target.sms, name_of(o.math), o.streams, on(o.simplify), on(o.fuse),
+      on(o.group), on(o.reuse), on(o.reduce));
+  if (o.memory_limit != 0) s += fmt::format(" memory_limit={}", o.memory_limit);
   DimTable::Bindings dims = o.dims;
   std::sort(dims.begin(), dims.end());
   for (const auto& [name, value] : dims) s += fmt::format(" {}={}", name, value);

@@ -20,15 +20,23 @@ enum class Math : uint8_t {
 };
 std::string_view name_of(Math m);
 
+/// What compile does where an op stands outside graphs.
+enum class OnBreak : uint8_t { allow, warn, error };
+std::string_view name_of(OnBreak b);
+
 struct Options {
   Target target{};
   Math math = Math::strict;
   DimTable::Bindings dims{};
   int streams = 8;     // upper bound on concurrently running nodes
   bool fuse = true;    // off: one kernel per op
+  bool group = true;   // off: like kernels that are ready together are launched one by one
   bool reuse = true;   // off: no two temporaries share bytes
   bool reduce = true;  // off: keep edges that others imply
   bool simplify = true;
+  OnBreak on_break = OnBreak::allow;
+  bool require_single_graph = false;  // throw Error unless one graph holds everything
+  int64_t memory_limit = 0;           // bytes of the arena; 0: none
   bool verify = false;  // run the verifier after every pass and the checker at the end
   std::string dump_dir{};
   Progress progress{};

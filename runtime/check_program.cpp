@@ -20,7 +20,7 @@ class Checker {
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
     for (const Step& s : p_.script) {
-      require(s.body < p_.bodies.size(), "the script launches body {} of {}", s.body,
+      require(s.index < p_.bodies.size(), "the script launches body {} of {}", s.index,
               p_.bodies.size());
     }
     for (const Binding& b : p_.inputs) binding("input", b.name, b.buffer, Segment::input);

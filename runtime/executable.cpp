@@ -75,9 +75,9 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
     enqueue_scalars(on);
     for (const Step& step : program.script) {
       if (mode == LaunchMode::stream) {
-        enqueue_kernels(program.bodies[step.body], step.body, on);
+        enqueue_kernels(program.bodies[step.index], step.index, on);
       } else {
-        context->check(driver.cuGraphLaunch(graphs[step.body].exec.get(), on), "cuGraphLaunch",
+        context->check(driver.cuGraphLaunch(graphs[step.index].exec.get(), on), "cuGraphLaunch",
                        *launch_text);
       }
     }

@@ -42,7 +42,7 @@ class ProgramMachine {
     for (const Binding& b : p_.inputs) store(b.buffer, narrow(inputs.at(b.name)));
     for (const ParamBinding& b : p_.params) store(b.buffer, narrow(params.at(b.name)));
     for (const Step& step : p_.script) {
-      const Body& body = p_.bodies[step.body];
+      const Body& body = p_.bodies[step.index];
       std::vector<std::pair<uint32_t, uint32_t>> edges;
       for (const Edge& e : body.edges) edges.emplace_back(e.from, e.to);
       for (uint32_t n : random_order(body.nodes.size(), edges, random)) launch(body.nodes[n]);

@@ -209,7 +209,7 @@ TEST_CASE("a malformed program is refused before anything is allocated") {
   refused([](Program& p) { p.buffers[5].offset = 400; });
   refused([](Program& p) { p.arena_bytes = 300; });
   refused([](Program& p) { p.kernels[2].module = 1; });
-  refused([](Program& p) { p.script[0].body = 1; });
+  refused([](Program& p) { p.script[0].index = 1; });
   refused([](Program& p) { p.inputs[0].buffer = 6; });
   refused([](Program& p) { p.params[1].buffer = 70; });
   refused([](Program& p) { p.params.pop_back(); });
