@@ -178,7 +178,7 @@ class Flow {
 
   void read(uint32_t c) {
     const Call& call = p_.calls[c];
-    for (size_t i = 0; i < call.args.size(); ++i) {
+    for (size_t i = 0; i < call.args.size() && !out_.full(); ++i) {
       if (p_.views[call.args[i]].value != call.values[i]) {
         out_.add("argument {} of {} is a view of value {}, but the call needs value {}", i,
                  call_name(p_, c), p_.views[call.args[i]].value, call.values[i]);
@@ -202,7 +202,7 @@ class Flow {
       ranges.push_back(range_of(p_, view));
       put(ranges.back(), call.result_values[i], kNone);
     }
-    for (size_t i = 0; i < ranges.size(); ++i) {
+    for (size_t i = 0; i < ranges.size() && !out_.full(); ++i) {
       if (holds(ranges[i], call.result_values[i])) continue;
       out_.add("{} writes a result over its result {}", call_name(p_, c), i);
     }

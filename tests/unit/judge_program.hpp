@@ -15,7 +15,7 @@ struct Verdict {
   bool lanes = true;   // of every body are chains
   bool order = true;   // of every two accesses that conflict
   bool values = true;  // are what every reader expects, and the caller at the end
-  bool apart = true;   // are the arguments of every node, but for what may be in place
+  bool apart = true;   // are the arguments of a node, but for what may be in place, and results
   bool good() const { return lanes && order && values && apart; }
 };
 
@@ -182,7 +182,14 @@ inline Verdict judge(const Program& p) {
     }
     if (step.kind == Step::Kind::write) {
       const Call& c = p.calls[step.index];
-      for (size_t i = 0; i < c.results.size(); ++i) bytes.write(c.results[i], c.result_values[i]);
+      for (size_t i = 0; i < c.results.size(); ++i) {
+        bytes.write(c.results[i], c.result_values[i]);
+        for (size_t j = 0; j < i; ++j) {
+          if (conflict(touch_of(p, c.results[i], true), touch_of(p, c.results[j], true))) {
+            verdict.apart = false;
+          }
+        }
+      }
     }
   }
   if (!bytes.at_the_end()) verdict.values = false;
