@@ -14,8 +14,9 @@ namespace braid {
 /// Shape. Indices are in range; views are row-major, lie in their buffers and buffers in their
 /// segments; views of one value have one dtype and number of elements. Argument types equal the
 /// kernel's slots, and the slots are those of the kernel's body, once per part. Launch shapes are
-/// legal. A slot stands in Kernel::in_place only over an input that the body uses at the same
-/// row-major index alone: every op that depends on that input is a map, a reshape or an assign.
+/// legal, with one row of blocks for each part where there are several. A slot stands in
+/// Kernel::in_place only over an input of as many elements of as many bytes, each of which no other
+/// thread needs than the one that writes the output's (the rule is in check_kernels.cpp).
 /// Inputs, constants and scalars are never written.
 ///
 /// Script. Every body is launched once. Every call is there once as read, wait, call, write, in

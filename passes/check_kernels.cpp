@@ -62,29 +62,62 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
   return slots;
 }
 
-/// The values of a body that depend on an input at their own row-major index alone; none at all
-/// if something depends on it in another way.
+/// Which outputs of a body may be in place of an input: each element of the input is read only by
+/// the thread that writes the same element of the output, before it does. A kernel computes all
+/// values of an element before it stores any.
+///
+/// The input must be used at its own row-major index alone: what depends on it is a map, a reshape,
+/// a read, an assign, or, in a kernel of rows, a reduction over the last axes. Then:
+/// - The output is such a value, and the body has no reduction: the thread that needs the element
+///   writes it, whichever that is.
+/// - Or the body has no dot and no transposed result: a kernel walks its domain in row-major order,
+///   with one thread for an element in every pass. All reductions fold the domain, which has as
+///   many elements as the input, into fewer rows.
 class Pointwise {
  public:
   Pointwise(const ir::Graph& body, ir::ValueId input) : on_(body.values().size(), false) {
+    const int64_t elements = body.type(input).shape.numel();
+    std::vector<bool> computed(body.values().size(), false);
     on_[input.index] = true;
     for (const ir::Op& op : body.ops()) {
-      const auto depends = [&](ir::ValueId v) { return on_[v.index]; };
-      if (std::none_of(op.operands.begin(), op.operands.end(), depends)) continue;
       const auto* view = std::get_if<ir::ViewAttr>(&op.attrs);
+      const auto* reduce = std::get_if<ir::ReduceAttr>(&op.attrs);
+      const auto any_of = [&](const std::vector<bool>& set) {
+        return std::any_of(op.operands.begin(), op.operands.end(),
+                           [&](ir::ValueId v) { return set[v.index]; });
+      };
+      const bool free = view || op.kind == OpKind::read;
+      const bool memory = free || op.operands.empty();
+      computed[op.result.index] = memory ? any_of(computed) : true;
+      if (op.kind == OpKind::dot ||
+          (view && view->kind == ir::ViewKind::transpose && computed[op.result.index])) {
+        walks_ = false;
+      }
+      if (reduce) {
+        reduces_ = true;
+        const Shape& from = body.type(op.operands[0]).shape;
+        // The axes that stay are the first ones.
+        const uint32_t kept = ((uint32_t{1} << from.rank()) - 1) & ~reduce->axes;
+        walks_ = walks_ && (kept & (kept + 1)) == 0 && from.numel() == elements &&
+                 body.type(op.result).shape.numel() < elements;
+      }
+      if (reduce || !any_of(on_)) continue;
       if (op.kind == OpKind::map || op.kind == OpKind::read || op.kind == OpKind::assign ||
           (view && view->kind == ir::ViewKind::reshape)) {
         on_[op.result.index] = true;
       } else {
-        on_.assign(on_.size(), false);
-        return;
+        elsewhere_ = true;
       }
     }
   }
-  bool operator()(ir::ValueId v) const { return on_[v.index]; }
+
+  bool allows(ir::ValueId output) const {
+    return !elsewhere_ && (walks_ || (!reduces_ && on_[output.index]));
+  }
 
  private:
-  std::vector<bool> on_;
+  std::vector<bool> on_;  // by value: depends on the input at its own index
+  bool elsewhere_ = false, reduces_ = false, walks_ = true;
 };
 
 void in_place(const Kernel& k, const std::vector<Slot>& slots, Findings& out) {
@@ -105,10 +138,10 @@ void in_place(const Kernel& k, const std::vector<Slot>& slots, Findings& out) {
       continue;
     }
     const auto [proof, added] = proofs.try_emplace(pair.in, k.body, from.value);
-    if (!proof->second(to.value)) {
+    if (!proof->second.allows(to.value)) {
       out.add(
-          "kernel {} says that '{}' may be in place of '{}', but its body uses '{}' at other "
-          "indices",
+          "kernel {} says that '{}' may be in place of '{}', but other threads may need "
+          "elements of '{}'",
           k.symbol, to.arg.name, from.arg.name, from.arg.name);
     }
   }
@@ -119,6 +152,9 @@ void launch_shape(const Program& p, const Kernel& k, Findings& out) {
   bool legal = k.launch.shared_bytes <= kMostSharedBytes;
   for (size_t i = 0; i < 3; ++i) {
     legal = legal && g[i] > 0 && g[i] <= kMostBlocks[i] && b[i] > 0 && b[i] <= kMostThreads[i];
+  }
+  if (k.parts > 1 && g[1] != k.parts) {
+    out.add("kernel {} computes {} parts, but its grid has {} along y", k.symbol, k.parts, g[1]);
   }
   const int64_t most = std::min<int64_t>(p.target.max_threads_per_block, kMostThreads[0]);
   if (!legal || int64_t{b[0]} * b[1] * b[2] > most) {

@@ -10,104 +10,15 @@
 #include <set>
 #include <string>
 
-#include "ir/text.hpp"
+#include "check_programs.hpp"
 #include "judge_program.hpp"
 #include "passes/check.hpp"
-#include "passes/pipeline.hpp"
-#include "passes_help.hpp"
-#include "random_graph.hpp"
 #include "random_program.hpp"
 
 using namespace braid;
 using namespace braid::test;
 
 namespace {
-
-ir::Graph mlp() {
-  Maker m;
-  ValueId x = m.input("x", {8, 16});
-  for (const std::string layer : {"l1", "l2", "l3"}) {
-    const ValueId w = m.weight(layer + "/w", {16, 16}), b = m.weight(layer + "/b", {16});
-    x = m.map(Fn::relu, {m.bias(m.dot(x, w), b)});
-  }
-  m.output("y", m.softmax(x));
-  return m.g;
-}
-
-ir::Graph encoder() {
-  Maker m;
-  ValueId x = m.input("x", {6, 8});
-  const auto linear = [&](const std::string& name, ValueId v) {
-    return m.bias(m.dot(v, m.weight(name + "/w", {8, 8})), m.weight(name + "/b", {8}));
-  };
-  for (const std::string layer : {"l1/", "l2/"}) {
-    const ValueId n = m.layer_norm(x, m.weight(layer + "g", {8}), m.weight(layer + "b", {8}));
-    const ValueId q = linear(layer + "q", n), k = linear(layer + "k", n),
-                  v = linear(layer + "v", n);
-    x = m.add(x, linear(layer + "o", m.dot(m.softmax(m.dot(q, k, false, true)), v)));
-    x = m.add(x, linear(layer + "down", m.map(Fn::gelu, {linear(layer + "up", x)})));
-  }
-  m.output("y", x);
-  return m.g;
-}
-
-ir::Graph towers() {
-  Maker m;
-  const ValueId x = m.input("x", {4, 8});
-  ValueId sum{};
-  for (int t = 0; t < 5; ++t) {
-    ValueId h = x;
-    for (int layer = 0; layer < 3; ++layer) {
-      const std::string name = fmt::format("t{}/w{}", t, layer);
-      h = m.map(Fn::tanh, {m.dot(h, m.weight(name, {8, 8}))});
-    }
-    sum = sum.valid() ? m.add(sum, m.softmax(h)) : h;
-    m.output(fmt::format("y{}", t), h);
-  }
-  m.output("sum", sum);
-  return m.g;
-}
-
-/// The same nodes on any lanes, and edges for them.
-void spread(Program& p, uint32_t lanes, std::mt19937& random) {
-  for (Body& body : p.bodies) {
-    body.lanes = lanes;
-    std::vector<uint32_t> length(lanes, 0);
-    for (Node& n : body.nodes) {
-      n.lane = below(random, lanes);
-      n.position = length[n.lane]++;
-    }
-  }
-  emit_edges(p, Options{});
-}
-
-Program compiled(const ir::Graph& g, uint32_t lanes, bool reuse, bool fuse, std::mt19937& random) {
-  Options o;
-  o.reuse = reuse;
-  o.fuse = fuse;
-  o.streams = static_cast<int>(lanes);
-  Program p = run_passes(g, o).program;
-  p.modules.clear();  // texts have no part in this
-  if (lanes > 1) spread(p, lanes, random);
-  return p;
-}
-
-/// Compiled models and graphs at random, on one lane and on eight.
-std::vector<Program> compiled_programs() {
-  std::mt19937 random(70);
-  std::vector<ir::Graph> graphs{mlp(), encoder(), towers()};
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
-    graphs.push_back(random_graph(seed, {.ops = 25, .max_numel = 64}));
-  }
-  for (int i = 0; i < 6; ++i) graphs.push_back(random_graph(random, 25));
-  std::vector<Program> all;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    for (uint32_t lanes : {1u, 8u}) {
-      all.push_back(compiled(graphs[i], lanes, lanes == 1 || i % 2, i % 3 != 0, random));
-    }
-  }
-  return all;
-}
 
 /// Bodies and calls in turn.
 std::vector<Program> scripts() {
@@ -604,42 +515,6 @@ std::string text_of(const std::vector<std::string>& found) {
   return found.empty() ? "accepted" : found[0];
 }
 
-/// Whether the body, run with another element of input slot `in`, shows that no output can be in
-/// its place: a change at another index than that element's.
-bool seen_elsewhere(const Kernel& k, size_t in, std::mt19937& random) {
-  const ir::TensorMap inputs = random_tensors(k.body, OpKind::input, random());
-  const ir::TensorMap params = random_tensors(k.body, OpKind::param, random());
-  const auto run = [&](const ir::TensorMap& with) {
-    ir::TensorMap state = params;
-    ir::TensorMap all = ir::interpret(k.body, with, state, ir::Rounding::dtype);
-    all.merge(state);
-    return all;
-  };
-  const auto element = [](const WideTensor& t, size_t i) {
-    return t.f.empty() ? static_cast<double>(t.i[i]) : t.f[i];
-  };
-  const ir::TensorMap before = run(inputs);
-  const size_t n = static_cast<size_t>(k.args[in].type.shape.numel());
-  for (int trial = 0; trial < 6; ++trial) {
-    const size_t j = below(random, n);
-    ir::TensorMap other = inputs;
-    WideTensor& t = other.at(k.args[in].name);
-    if (t.f.empty()) {
-      t.i[j] = t.type.dtype == DType::b1 ? 1 - t.i[j] : t.i[j] + 1;
-    } else {
-      t.f[j] += trial % 2 ? 1.0 : -2.0;
-    }
-    for (const auto& [name, now] : run(other)) {
-      const size_t size = static_cast<size_t>(now.type.shape.numel());
-      for (size_t i = 0; i < size; ++i) {
-        const double x = element(now, i), y = element(before.at(name), i);
-        if (x != y && !(x != x && y != y) && (i != j || size != n)) return true;
-      }
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 TEST_CASE("mutants: the checker refuses exactly those that do harm") {
@@ -666,32 +541,4 @@ TEST_CASE("mutants: the checker refuses exactly those that do harm") {
     CHECK_MESSAGE(harmful[m.name] >= m.least, m.name, ": ", harmful[m.name], " harmful, ",
                   harmless[m.name], " not");
   }
-}
-
-TEST_CASE("in place: pairs of slots that a run of the body refutes are refused") {
-  std::mt19937 random(73);
-  size_t refuted = 0, accepted = 0;
-  for (Program& p : compiled_programs()) {
-    for (size_t i = 0; i < p.kernels.size(); ++i) {
-      const Kernel original = p.kernels[i];
-      const std::vector<ArgSlot>& args = original.args;
-      for (uint32_t out = 0; out < args.size(); ++out) {
-        for (uint32_t in = 0; in < args.size(); ++in) {
-          const int64_t n = args[in].type.shape.numel();
-          if (args[in].role != Role::in || args[out].role != Role::out || n == 0) continue;
-          if (args[out].type.shape.numel() != n || !args[out].name.starts_with("r")) continue;
-          p.kernels[i].in_place = {{out, in}};
-          const bool right = check(p).empty();
-          const bool wrong = seen_elsewhere(original, in, random);
-          CHECK_MESSAGE(!(right && wrong), original.symbol, ": ", out, " in place of ", in, "\n",
-                        ir::print(original.body));
-          refuted += wrong;
-          accepted += right;
-        }
-      }
-      p.kernels[i] = original;
-    }
-  }
-  CHECK(refuted > 30);
-  CHECK(accepted > 50);
 }

@@ -298,7 +298,7 @@ class RandomProgram {
       args.push_back(found);
       taken.push_back(place_of(found));
     }
-    k.parts = 2;
+    k.parts = k.launch.grid[1] = 2;
     for (size_t s = 0; s < slots; ++s) {
       k.args.push_back(k.args[s]);
       n.args.push_back(args[s]);
