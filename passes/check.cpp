@@ -418,14 +418,21 @@ class Checker {
     }
   }
 
-  /// Arguments of one node may not overlap if one is written: threads run in no order.
+  /// Arguments of one node may not overlap if one is written: threads run in no order. Where the
+  /// kernel allows it, a result may lie exactly on an operand.
   void within(const Body& body, uint32_t n, const std::vector<ArgSlot>& slots) {
     const Node& node = body.nodes[n];
+    const std::vector<InPlace> in_place = in_place_of_parts(p_.kernels[node.kernel]);
     for (size_t a = 0; a < slots.size(); ++a) {
       for (size_t b = 0; b < slots.size(); ++b) {
         if (a == b || slots[a].role == Role::in || (b < a && slots[b].role != Role::in)) continue;
         const auto [space_a, lo_a, hi_a] = range(node.args[a]);
         const auto [space_b, lo_b, hi_b] = range(node.args[b]);
+        const InPlace pair{static_cast<uint32_t>(a), static_cast<uint32_t>(b)};
+        if (lo_a == lo_b && hi_a == hi_b &&
+            std::find(in_place.begin(), in_place.end(), pair) != in_place.end()) {
+          continue;
+        }
         if (space_a == space_b && lo_a < hi_b && lo_b < hi_a) {
           bad("{} writes argument {} over argument {}", node_name(body, n), a, b);
         }
