@@ -42,6 +42,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "tensor or the kernel.",
        "x = { dtype = \"f32\", shape = [1099511627776, 1048576] }",
        "x = { dtype = \"f32\", shape = [1024, 1024] }"},
+      {"E0706", "the temporaries do not fit within the memory limit",
+       "allow as many bytes as the sentence names, or make the largest temporaries smaller",
+       "With a limit the planner also tries fewer streams, and lets temporaries share bytes where "
+       "only extra edges order them. This is what the best of these plans needs.",
+       "braid compile m.toml --memory-limit 1024 -o m.braid",
+       "braid compile m.toml --memory-limit 1048576 -o m.braid"},
       {"E0707", "an op stands outside graphs, and the settings do not allow that",
        "replace the op, drop its mark, or set on_break = \"allow\"",
        "`on_break` is allow, warn or error. A host function, or an op marked `graph = false`, "

@@ -13,6 +13,7 @@
 #include "ir/text.hpp"
 #include "passes/cost.hpp"
 #include "passes/free_ops.hpp"
+#include "passes/kernels/family.hpp"
 #include "passes/labels.hpp"
 #include "passes/plan.hpp"
 #include "passes/script.hpp"
@@ -274,6 +275,7 @@ class Chooser {
       if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
     }
     k.bytes_moved = bytes_moved(body);
+    k.in_place = kernels::family(k.family).in_place(body);
     k.body = std::move(body);
     p_.kernels.push_back(std::move(k));
     return it->second;

@@ -17,6 +17,7 @@ class Checker {
     for (const Kernel& k : p_.kernels) {
       require(k.module < p_.modules.size(), "kernel {} is in module {} of {}", k.symbol, k.module,
               p_.modules.size());
+      require(k.parts > 0, "kernel {} has no parts", k.symbol);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
     for (const Call& c : p_.calls) call(c);

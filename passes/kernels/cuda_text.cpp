@@ -148,6 +148,10 @@ Signature::Signature(const ir::Graph& body) {
   }
 }
 
+void Signature::set_in_place(const std::vector<InPlace>& pairs) {
+  for (const InPlace& pair : pairs) args[pair.out].in_place = args[pair.in].in_place = true;
+}
+
 size_t Signature::arg_of(ir::ValueId v) const {
   for (size_t i = 0; i < leading; ++i) {
     if (args[i].value == v) return i;
@@ -165,7 +169,7 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
     const Argument& a = signature.args[i];
     const bool constant = i < signature.leading && a.name[0] == 'a';
     s += fmt::format("    {}{}*{} {}{}\n", constant ? "const " : "", storage_type(a.type.dtype),
-                     signature.writes_in_place ? "" : " __restrict__", a.name,
+                     signature.writes_in_place || a.in_place ? "" : " __restrict__", a.name,
                      i + 1 < signature.args.size() ? "," : ") {");
   }
   if (signature.args.empty()) s += ") {\n";

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/graph.hpp"
 #include "ir/program.hpp"
@@ -21,6 +22,9 @@ struct Family {
   std::string (*refuses)(const ir::Graph& body);
   /// Arguments: one pointer per input and param in op order, then one per output.
   Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target);
+  /// Which outputs may have the bytes of which inputs, as slots of that order. What is listed here
+  /// the emitted text must bear.
+  std::vector<InPlace> (*in_place)(const ir::Graph& body);
 };
 
 std::span<const Family> families();

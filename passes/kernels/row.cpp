@@ -1,9 +1,12 @@
 #include "passes/kernels/row.hpp"
 
+#include "passes/kernels/in_place.hpp"
+
 namespace braid::kernels {
 
 Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target) {
-  const Signature signature(body);
+  Signature signature(body);
+  signature.set_in_place(in_place_slots(body));
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<bool> needed = needed_by(body, sinks);
   std::vector<ir::OpId> reduces;
