@@ -213,7 +213,6 @@ class Chooser {
       n.values.push_back(v.index);
       n.values_before.push_back(kNone);
     }
-    n.estimate_us = estimate_us(p_.kernels[kernel], options_.target);
     p_.bodies[0].nodes.push_back(std::move(n));
   }
 

@@ -34,6 +34,8 @@ struct Options {
   bool reuse = true;   // off: no two temporaries share bytes
   bool reduce = true;  // off: keep edges that others imply
   bool simplify = true;
+  // Keep what `streams` allows even where fewer are predicted to be as fast: for measurements.
+  bool force_lanes = false;
   OnBreak on_break = OnBreak::allow;
   bool require_single_graph = false;  // throw Error unless one graph holds everything
   int64_t memory_limit = 0;           // bytes of the arena; 0: none

@@ -17,11 +17,13 @@ struct Stretch {
   std::vector<uint32_t> readers{};
 };
 
-/// Disjoint stretches by start; bytes that nobody touched are in none.
+/// Disjoint stretches by start; bytes that nobody touched are in none. As long as every access is
+/// of the same bytes, which for most buffers is all there is, they are `one_` and need no map.
 class Space {
  public:
   template <class Visit>
   void touch(int64_t lo, int64_t hi, const Visit& visit) {
+    if (is_one(lo, hi)) return visit(one_);
     split(lo);
     split(hi);
     int64_t at = lo;
@@ -35,6 +37,11 @@ class Space {
     }
   }
   void overwrite(int64_t lo, int64_t hi, uint32_t writer) {
+    if (is_one(lo, hi)) {
+      one_.writer = writer;
+      one_.readers.clear();
+      return;
+    }
     const auto from = stretches_.lower_bound(lo);
     const auto to = stretches_.lower_bound(hi);
     stretches_.erase(from, to);
@@ -42,6 +49,17 @@ class Space {
   }
 
  private:
+  /// Whether [lo, hi) is all that was ever touched. Where not, the map takes over.
+  bool is_one(int64_t lo, int64_t hi) {
+    if (!stretches_.empty()) return false;
+    if (one_.end == 0) {
+      one_lo_ = lo;
+      one_.end = hi;
+    }
+    if (lo == one_lo_ && hi == one_.end) return true;
+    stretches_.emplace(one_lo_, std::move(one_));
+    return false;
+  }
   void split(int64_t at) {
     auto it = stretches_.upper_bound(at);
     if (it == stretches_.begin()) return;
@@ -52,6 +70,8 @@ class Space {
       stretches_.emplace(at, std::move(tail));
     }
   }
+  int64_t one_lo_ = 0;
+  Stretch one_{};
   std::map<int64_t, Stretch> stretches_;
 };
 

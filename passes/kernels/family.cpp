@@ -10,8 +10,8 @@ namespace braid::kernels {
 namespace {
 
 constexpr Family kFamilies[] = {
-    {"row", row_refuses, row_emit},
-    {"dot", dot_refuses, dot_emit},
+    {"row", row_refuses, row_emit, row_work},
+    {"dot", dot_refuses, dot_emit, dot_work},
 };
 
 }  // namespace

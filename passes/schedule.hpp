@@ -1,0 +1,18 @@
+// Scheduling: nodes onto a bounded number of lanes, by two forms of list scheduling.
+#pragma once
+
+#include "passes/predict.hpp"
+
+namespace braid {
+
+/// Nodes by longest remaining path, each to the lane where it can start first; a cross edge counts
+/// join_us more. A lane may stand idle until a node that must come next is ready, as in HEFT
+/// (Topcuoglu, Hariri, Wu, 2002). SM shares are left to the prediction. O(V log V + (V + E) lanes).
+LanePlan schedule_by_rank(const Tasks& tasks, uint32_t lanes, const Prices& prices = kPrices);
+
+/// The same by time: whenever a lane is free and a node ready, the ready node with the longest
+/// remaining path starts. So the makespan is at most (2 - 1/lanes) of the best (Graham, 1969), and
+/// the longest sum of edges on a path more. Runs on a Machine, so it sees SM shares.
+LanePlan schedule_by_time(const Tasks& tasks, uint32_t lanes, const Prices& prices = kPrices);
+
+}  // namespace braid
