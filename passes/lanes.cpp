@@ -11,10 +11,9 @@
 namespace braid {
 namespace {
 
-/// A wider schedule must be better by this part than the best narrower one: fewer lanes leave more
-/// memory to share.
-constexpr double kWorthALane = 0.98;
-/// Up to so many nodes fewer lanes than allowed are tried as well.
+/// Part of a time that is worth more lanes, or an order in which more memory is live at once.
+constexpr double kWorth = 0.02;
+/// Up to so many nodes all schedules are tried.
 constexpr uint32_t kSmall = 4096;
 
 struct Choice {
@@ -22,13 +21,24 @@ struct Choice {
   Prediction prediction;
 };
 
-/// The better of both forms.
+/// The best of the schedules for `lanes` lanes, those first that leave memory the shortest lives.
 Choice schedule(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
-  Choice rank{schedule_by_rank(tasks, lanes, prices), {}};
-  rank.prediction = predict(tasks, rank.plan, prices);
-  Choice time{schedule_by_time(tasks, lanes, prices), {}};
-  time.prediction = predict(tasks, time.plan, prices);
-  return std::move(time.prediction.us < rank.prediction.us ? time : rank);
+  const auto by_time = [&](Priority priority) {
+    return schedule_by_time(tasks, lanes, prices, priority);
+  };
+  const auto predicted = [&](LanePlan plan) {
+    Prediction prediction = predict(tasks, plan, prices);
+    return Choice{std::move(plan), std::move(prediction)};
+  };
+  // Where no schedule can be much better a large body is done.
+  const double enough = tasks.size() <= kSmall ? 0 : least_us(tasks, lanes, prices) * (1 + kWorth);
+  Choice best = predicted(by_time(Priority::given_order));
+  const auto consider = [&](Choice other, double gain) {
+    if (other.prediction.us < best.prediction.us * (1 - gain)) best = std::move(other);
+  };
+  if (best.prediction.us > enough) consider(predicted(by_time(Priority::longest_path)), kWorth);
+  if (best.prediction.us > enough) consider(predicted(schedule_by_rank(tasks, lanes, prices)), 0);
+  return best;
 }
 
 Choice choose(const Tasks& tasks, Choice chain, const Options& o, const Prices& prices) {
@@ -41,7 +51,7 @@ Choice choose(const Tasks& tasks, Choice chain, const Options& o, const Prices& 
   for (uint32_t lanes = tasks.size() <= kSmall ? 2 : most;; lanes = std::min(lanes * 2, most)) {
     Choice wider = schedule(tasks, lanes, prices);
     if (wider.plan.lanes > 1 && wider.prediction.us < limit) {
-      limit = wider.prediction.us * kWorthALane;
+      limit = wider.prediction.us * (1 - kWorth);
       best = std::move(wider);
     }
     if (lanes == most) return best;

@@ -10,11 +10,16 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
+/// A list of readers that others may continue: stretches that part share what they have in common.
+struct Reader {
+  uint32_t node, next;  // next: in the vector that holds all; kNone at the end
+};
+
 /// What is known of the bytes [start, end): who wrote them last and who has read them since.
 struct Stretch {
   int64_t end = 0;
   uint32_t writer = kNone;
-  std::vector<uint32_t> readers{};
+  uint32_t readers = kNone;  // the last one's Reader
 };
 
 /// Disjoint stretches by start; bytes that nobody touched are in none. As long as every access is
@@ -38,8 +43,7 @@ class Space {
   }
   void overwrite(int64_t lo, int64_t hi, uint32_t writer) {
     if (is_one(lo, hi)) {
-      one_.writer = writer;
-      one_.readers.clear();
+      one_ = {.end = hi, .writer = writer};
       return;
     }
     const auto from = stretches_.lower_bound(lo);
@@ -57,7 +61,7 @@ class Space {
       one_.end = hi;
     }
     if (lo == one_lo_ && hi == one_.end) return true;
-    stretches_.emplace(one_lo_, std::move(one_));
+    stretches_.emplace(one_lo_, one_);
     return false;
   }
   void split(int64_t at) {
@@ -65,9 +69,9 @@ class Space {
     if (it == stretches_.begin()) return;
     --it;
     if (it->first < at && at < it->second.end) {
-      Stretch tail = it->second;
+      const Stretch tail = it->second;
       it->second.end = at;
-      stretches_.emplace(at, std::move(tail));
+      stretches_.emplace(at, tail);
     }
   }
   int64_t one_lo_ = 0;
@@ -99,6 +103,7 @@ Hazards find_hazards(const Program& p, const Body& body, bool by_offset) {
 
   Hazards result;
   result.begin_.reserve(body.nodes.size() + 1);
+  std::vector<Reader> readers;
   std::vector<Hazard> found;
   std::vector<Range> writes;
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
@@ -117,12 +122,16 @@ Hazards find_hazards(const Program& p, const Body& body, bool by_offset) {
       if (slots[s].role == Role::out) continue;
       spaces[r.space].touch(r.lo, r.hi, [&](Stretch& stretch) {
         add(stretch.writer, EdgeReason::raw, r.buffer);
-        if (stretch.readers.empty() || stretch.readers.back() != n) stretch.readers.push_back(n);
+        if (stretch.readers != kNone && readers[stretch.readers].node == n) return;
+        readers.push_back({n, stretch.readers});
+        stretch.readers = static_cast<uint32_t>(readers.size() - 1);
       });
     }
     for (const Range& r : writes) {
       spaces[r.space].touch(r.lo, r.hi, [&](Stretch& stretch) {
-        for (uint32_t reader : stretch.readers) add(reader, EdgeReason::war, r.buffer);
+        for (uint32_t i = stretch.readers; i != kNone; i = readers[i].next) {
+          add(readers[i].node, EdgeReason::war, r.buffer);
+        }
         add(stretch.writer, EdgeReason::waw, r.buffer);
       });
       spaces[r.space].overwrite(r.lo, r.hi, n);

@@ -211,9 +211,12 @@ LanePlan schedule_by_rank(const Tasks& tasks, uint32_t count, const Prices& pric
   return lanes.take();
 }
 
-LanePlan schedule_by_time(const Tasks& tasks, uint32_t count, const Prices& prices) {
+LanePlan schedule_by_time(const Tasks& tasks, uint32_t count, const Prices& prices,
+                          Priority priority) {
   Lanes lanes(tasks, count, prices);
-  ReadyNodes ready(bottom_levels(tasks, prices));
+  // Nodes of one level come by index.
+  ReadyNodes ready(priority == Priority::given_order ? std::vector<double>(tasks.size(), 0)
+                                                     : bottom_levels(tasks, prices));
   std::vector<uint32_t> waits = pred_counts(tasks);
   for (uint32_t v = 0; v < tasks.size(); ++v) {
     if (waits[v] == 0) ready.push(v);
@@ -240,6 +243,16 @@ LanePlan schedule_by_time(const Tasks& tasks, uint32_t count, const Prices& pric
     }
   }
   return lanes.take();
+}
+
+double least_us(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
+  double path = 0, nodes = 0, work = 0;
+  for (double level : bottom_levels(tasks, prices)) path = std::max(path, level);
+  for (uint32_t v = 0; v < tasks.size(); ++v) {
+    nodes += tasks.cost(v).us + prices.forked_edge_us;
+    work += tasks.cost(v).us * tasks.cost(v).share;
+  }
+  return std::max({path, nodes / lanes - prices.forked_edge_us, work});
 }
 
 }  // namespace braid

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "passes/check.hpp"
+#include "passes/kernels/family.hpp"
 #include "passes/lanes.hpp"
 #include "passes/order.hpp"
 #include "passes/plan.hpp"
@@ -372,6 +373,92 @@ TEST_CASE("bodies come out in launch order, with lanes that are chains and times
     CHECK(closure(edges_of(m.body())) == closure(must_order(m.p, m.body(), true)));
   }
   CHECK(forked > 40);
+}
+
+TEST_CASE("branches written one after the other are run so, where that costs nothing") {
+  // 32 towers on 4 lanes: at most four of them are under way at any time.
+  const Dag d = towers(32, 6, {5, 0.05});
+  Assigned a = assign(d, 4);
+  REQUIRE(a.body().lanes == 4);
+  std::vector<uint32_t> left(32, 6);
+  size_t most = 0;
+  for (const Node& n : a.body().nodes) {
+    --left[n.kernel / 6];
+    most = std::max(most, static_cast<size_t>(std::count_if(
+                              left.begin(), left.end(), [](uint32_t l) { return l % 6 != 0; })));
+  }
+  CHECK(most <= 4);
+}
+
+TEST_CASE("families say beforehand how they will launch") {
+  std::mt19937 random(54);
+  size_t kernels = 0, rows = 0;
+  const auto expect = [&](const Program& p) {
+    for (const Kernel& k : p.kernels) {
+      const kernels::Work work = kernels::family(k.family).work(k.body, p.target);
+      CHECK(work.blocks == int64_t{k.launch.grid[0]} * k.launch.grid[1] * k.launch.grid[2]);
+      CHECK(work.threads == k.launch.block[0]);
+      CHECK(work.busy_cycles <= work.cycles);
+      CHECK(work.shared_bytes >= k.launch.shared_bytes);
+      const KernelCost cost = cost_of(k, p.target);
+      CHECK(cost.us > 0);
+      CHECK(cost.share > 0);
+      CHECK(cost.share <= 1);
+      ++kernels;
+      rows += k.family == "row";
+    }
+  };
+  for (int round = 0; round < 60; ++round) {
+    expect(run_passes(random_graph(random, 5 + static_cast<int>(random() % 40)), {}).program);
+  }
+  for (const DType t : {DType::f32, DType::f16, DType::f64}) {
+    for (const int64_t m : {1, 7, 64, 300}) {
+      Maker g;
+      const ValueId x = g.input("x", {m, 96}, t), w = g.input("w", {96, 40 * m}, t);
+      g.output("y", g.dot(x, w));
+      g.output("s", g.reduce(Fn::add, x, 2));
+      g.output("c", g.reduce(Fn::max, x, 1));
+      g.output("e", g.map(Fn::neg, {w}));
+      expect(run_passes(g.g, {}).program);
+    }
+  }
+  CHECK(kernels > 300);
+  CHECK(rows > 100);
+  CHECK(kernels - rows > 20);
+}
+
+TEST_CASE("a kernel of few blocks is slow and small, one of many takes the GPU") {
+  const auto cost = [](int64_t rows, int64_t cols, DType t = DType::f32) {
+    Maker m;
+    m.output("y", m.map(Fn::neg, {m.input("x", {rows, cols}, t)}));
+    return cost_of(run_passes(m.g, {}, "choose").program.kernels.at(0), Target{});
+  };
+  CHECK(cost(1, 128).share < 0.01);
+  CHECK(cost(1, 128).us == doctest::Approx(kPrices.row_us).epsilon(0.1));
+  // 4096 x 4096 f32 in and out are 134 MB: 31 us at 4.3 TB/s.
+  CHECK(cost(4096, 4096).us == doctest::Approx(31.8).epsilon(0.03));
+  CHECK(cost(4096, 4096).share > 0.95);
+  CHECK(cost(4096, 4096, DType::f16).us < cost(4096, 4096).us * 0.6);
+  const auto product = [](int64_t m, int64_t n, int64_t k, DType t = DType::f32) {
+    Maker g;
+    g.output("y", g.dot(g.input("x", {m, k}, t), g.input("w", {k, n}, t)));
+    return cost_of(run_passes(g.g, {}, "choose").program.kernels.at(0), Target{});
+  };
+  CHECK(product(16, 16, 256).share < 0.1);
+  CHECK(product(4096, 4096, 256).share > 0.8);
+  CHECK(product(4096, 4096, 256, DType::bf16).us < product(4096, 4096, 256).us / 3);
+  CHECK(product(32, 256, 512).us > product(32, 256, 256).us);
+  // Parts run side by side: eight small ones take little longer than one, and more of the GPU.
+  Maker g;
+  g.output("y", g.dot(g.input("x", {32, 64}), g.input("w", {64, 64})));
+  Kernel k = run_passes(g.g, {}, "choose").program.kernels.at(0);
+  const KernelCost one = cost_of(k, Target{});
+  k.parts = 8;
+  k.bytes_moved *= 8;
+  k.flops *= 8;
+  const KernelCost eight = cost_of(k, Target{});
+  CHECK(eight.us < 2 * one.us);
+  CHECK(eight.share > 3 * one.share);
 }
 
 TEST_CASE("a body without a graph is one lane, launched one by one") {
