@@ -59,6 +59,7 @@ int64_t bytes_moved(const ir::Graph& body) {
 }
 
 KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
+  if (k.family.empty()) return {prices.row_us, 0};
   const kernels::Work work = work_of(k, t);
   const double blocks = static_cast<double>(work.blocks) * k.parts;
   // Of the GPU's rates what the blocks' SMs have; parts run side by side.

@@ -14,12 +14,13 @@ int64_t bytes_moved(const ir::Graph& body);
 struct KernelCost {
   double us = 0;     // of one launch with the GPU to itself, without the edge to it
   double share = 0;  // 0 to 1: of what the GPU can do, the part that it takes while it runs
+  double work_us() const { return us * share; }  // alone, were it spread over the whole GPU
 };
 
 /// From the kernel's body, parts, flops and bytes. Blocks and threads are the family's, so a kernel
 /// of one block has the rates of one SM. A kernel takes the largest of its shares of memory
 /// bandwidth, arithmetic, threads and shared memory: kernels whose shares add up to 1 run side by
-/// side as fast as alone.
+/// side as fast as alone. A kernel without a family does nothing.
 KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices = kPrices);
 
 /// cost_of's time.

@@ -250,7 +250,7 @@ double least_us(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
   for (double level : bottom_levels(tasks, prices)) path = std::max(path, level);
   for (uint32_t v = 0; v < tasks.size(); ++v) {
     nodes += tasks.cost(v).us + prices.forked_edge_us;
-    work += tasks.cost(v).us * tasks.cost(v).share;
+    work += tasks.cost(v).work_us();
   }
   return std::max({path, nodes / lanes - prices.forked_edge_us, work});
 }
