@@ -81,6 +81,13 @@ void apply(Body& body, const Choice& c) {
 
 }  // namespace
 
+std::vector<KernelCost> costs_of(const Program& p) {
+  std::vector<KernelCost> costs;
+  costs.reserve(p.kernels.size());
+  for (const Kernel& k : p.kernels) costs.push_back(cost_of(k, p.target));
+  return costs;
+}
+
 void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> costs,
                   const Prices& prices) {
   if (o.streams < 1 || o.streams > kMaxStreams) {
@@ -99,11 +106,19 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
   }
 }
 
-void assign_lanes(Program& p, const Options& o) {
-  std::vector<KernelCost> costs;
-  costs.reserve(p.kernels.size());
-  for (const Kernel& k : p.kernels) costs.push_back(cost_of(k, o.target));
-  assign_lanes(p, o, costs, kPrices);
+void assign_lanes(Program& p, const Options& o) { assign_lanes(p, o, costs_of(p), kPrices); }
+
+void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices) {
+  for (Body& body : p.bodies) {
+    const Tasks tasks(p, body, costs, true);
+    LanePlan plan = one_lane(tasks.size());
+    plan.lanes = body.lanes;
+    for (uint32_t n = 0; n < tasks.size(); ++n) plan.lane[n] = body.nodes[n].lane;
+    const Prediction prediction =
+        body.stream ? predict_stream(tasks, prices) : predict(tasks, plan, prices);
+    body.predicted_us = prediction.us;
+    for (uint32_t n = 0; n < tasks.size(); ++n) body.nodes[n].start_us = prediction.start_us[n];
+  }
 }
 
 }  // namespace braid

@@ -11,7 +11,7 @@ ir::Graph simplify(const ir::Graph& graph);
 
 /// choose.cpp: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
 void choose_kernels(Compilation& c, const Options& o);
-/// lanes.cpp: the lane and position of every node.
+/// lanes.cpp: the lane, position and predicted start of every node, in the order of their starts.
 void assign_lanes(Program& p, const Options& o);
 /// memory.cpp: offsets of temporaries.
 void plan_memory(Program& p, const Options& o);

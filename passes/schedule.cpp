@@ -88,9 +88,10 @@ class Lanes {
   void set_end(uint32_t v, double end) { end_[v] = free_[plan_.lane[v]] = end; }
   uint32_t lane_of(uint32_t v) const { return plan_.lane[v]; }
 
+  /// Lanes are begun in order, since the unused ones are all alike: those used come first.
   LanePlan take() {
-    plan_.lanes = static_cast<uint32_t>(
-        std::count_if(tail_.begin(), tail_.end(), [](uint32_t t) { return t != kNone; }));
+    plan_.lanes =
+        static_cast<uint32_t>(std::find(tail_.begin(), tail_.end(), kNone) - tail_.begin());
     return std::move(plan_);
   }
 

@@ -15,8 +15,9 @@ Tasks::Tasks(std::vector<KernelCost> costs, const std::vector<std::vector<uint32
   turn();
 }
 
-Tasks::Tasks(const Program& p, const Body& body, std::span<const KernelCost> costs) {
-  const Hazards hazards = find_hazards(p, body, false);
+Tasks::Tasks(const Program& p, const Body& body, std::span<const KernelCost> costs,
+             bool by_offset) {
+  const Hazards hazards = find_hazards(p, body, by_offset);
   costs_.reserve(body.nodes.size());
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
     costs_.push_back(costs[body.nodes[n].kernel]);

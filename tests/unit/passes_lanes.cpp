@@ -367,8 +367,14 @@ TEST_CASE("bodies come out in launch order, with lanes that are chains and times
       CHECK(body.predicted_us < body.chain_us);
       ++forked;
     }
-    // The passes behind take it, and edges hold it together.
+    // The passes behind take it, and edges hold it together. Sharing adds no waits by itself.
     plan_memory(m.p, o);
+    Program again = m.p;
+    predict_bodies(again, costs);
+    CHECK(again.bodies[0].predicted_us == doctest::Approx(body.predicted_us));
+    for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+      CHECK(again.bodies[0].nodes[n].start_us == doctest::Approx(body.nodes[n].start_us));
+    }
     emit_edges(m.p, o);
     CHECK(closure(edges_of(m.body())) == closure(must_order(m.p, m.body(), true)));
   }
@@ -459,6 +465,20 @@ TEST_CASE("a kernel of few blocks is slow and small, one of many takes the GPU")
   const KernelCost eight = cost_of(k, Target{});
   CHECK(eight.us < 2 * one.us);
   CHECK(eight.share > 3 * one.share);
+}
+
+TEST_CASE("bytes that two temporaries share make their nodes wait") {
+  PlanMaker m;
+  const uint32_t a = m.temp(64, 0), b = m.temp(64, 256);
+  m.node({{a, Role::out}}, 0);
+  m.node({{b, Role::out}}, 1);
+  const std::vector<KernelCost> costs(2, KernelCost{3, 0.1});
+  predict_bodies(m.p, costs);
+  CHECK(m.body().predicted_us == doctest::Approx(3 + kPrices.issue_us));
+  m.p.buffers[b].offset = 0;
+  predict_bodies(m.p, costs);
+  CHECK(m.body().predicted_us ==
+        doctest::Approx(6 + kPrices.forked_edge_us + kPrices.cross_edge_us));
 }
 
 TEST_CASE("a body without a graph is one lane, launched one by one") {
