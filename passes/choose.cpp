@@ -258,7 +258,7 @@ class Chooser {
       n.values.push_back(v.index);
       n.values_before.push_back(kNone);
     }
-    n.estimate_us = estimate_us(p_.kernels[kernel], options_.target);
+    n.estimate_us = estimates_[kernel];
     return n;
   }
 
@@ -277,6 +277,7 @@ class Chooser {
     k.bytes_moved = bytes_moved(body);
     k.in_place = kernels::family(k.family).in_place(body);
     k.body = std::move(body);
+    estimates_.push_back(estimate_us(k, options_.target));
     p_.kernels.push_back(std::move(k));
     return it->second;
   }
@@ -335,6 +336,7 @@ class Chooser {
   std::unordered_map<uint32_t, uint32_t> views_;
   std::unordered_map<uint32_t, uint32_t> first_version_, newest_;
   std::unordered_map<std::string, uint32_t> kernels_;  // by family and body
+  std::vector<double> estimates_;                      // by kernel
   std::unordered_set<std::string> symbols_;
 };
 

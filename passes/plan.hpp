@@ -14,7 +14,7 @@ void choose_kernels(Compilation& c, const Options& o);
 /// breaks.cpp: Program::breaks and the certificates. Throws Error E0707 and E0708 where the options
 /// do not allow what is found.
 void find_breaks(Compilation& c, const Options& o);
-/// lanes.cpp: the lane and position of every node.
+/// lanes.cpp: the lane, position and predicted start of every node, in the order of their starts.
 void assign_lanes(Program& p, const Options& o);
 /// memory.cpp: offsets of temporaries.
 void plan_memory(Program& p, const Options& o);
