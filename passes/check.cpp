@@ -156,14 +156,14 @@ class Checker {
         bad("the body of kernel {} has symbolic shapes", k.symbol);
         continue;
       }
-      const std::vector<ArgSlot> slots = slots_of(k.body);
-      if (slots.size() != k.args.size()) {
-        bad("kernel {} has {} arguments, but its body needs {}", k.symbol, k.args.size(),
-            slots.size());
+      const std::vector<ArgSlot> slots = slots_of(k.body);  // of one part
+      if (k.parts == 0 || slots.size() * k.parts != k.args.size()) {
+        bad("kernel {} has {} arguments, but its body needs {} in {} part{}", k.symbol,
+            k.args.size(), slots.size() * k.parts, k.parts, k.parts == 1 ? "" : "s");
         continue;
       }
-      for (size_t s = 0; s < slots.size(); ++s) {
-        const ArgSlot &is = k.args[s], &needed = slots[s];
+      for (size_t s = 0; s < k.args.size(); ++s) {
+        const ArgSlot &is = k.args[s], &needed = slots[s % slots.size()];
         if (is.role != needed.role || is.type != needed.type || is.name != needed.name) {
           bad("argument {} of kernel {} is {} '{}' {}, but its body needs {} '{}' {}", s, k.symbol,
               name_of(is.role), is.name, to_string(is.type), name_of(needed.role), needed.name,
@@ -182,6 +182,10 @@ class Checker {
     bool legal = k.launch.shared_bytes <= kMostSharedBytes;
     for (size_t i = 0; i < 3; ++i) {
       legal = legal && g[i] > 0 && g[i] <= kMostBlocks[i] && b[i] > 0 && b[i] <= kMostThreads[i];
+    }
+    if (k.parts > 1 && k.launch.grid[1] != k.parts) {
+      bad("kernel {} computes {} parts, but its grid has {} along y", k.symbol, k.parts,
+          k.launch.grid[1]);
     }
     const int64_t most = std::min<int64_t>(p_.target.max_threads_per_block, kMostThreads[0]);
     if (!legal || int64_t{b[0]} * b[1] * b[2] > most) {

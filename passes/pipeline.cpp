@@ -96,6 +96,8 @@ constexpr Pass kPasses[] = {
      [](Compilation& c, const Options& o) { c.fusion = fuse(c.graph, c.homes, c.levels, o.fuse); },
      [](const Compilation& c) { return c.fusion.print(c.graph); }, "txt"},
     {"choose", "kernels, nodes and buffers", choose_kernels, program_text, "txt"},
+    {"group", "like kernels that are ready together in one launch",
+     [](Compilation& c, const Options& o) { group_nodes(c.program, o); }, program_text, "txt"},
     {"lanes", "the stream of every kernel",
      [](Compilation& c, const Options& o) { assign_lanes(c.program, o); }, program_text, "txt"},
     {"memory", "offsets of temporaries in the arena",

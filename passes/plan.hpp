@@ -11,6 +11,8 @@ ir::Graph simplify(const ir::Graph& graph);
 
 /// choose.cpp: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
 void choose_kernels(Compilation& c, const Options& o);
+/// group.cpp: like kernels that are ready together become one launch.
+void group_nodes(Program& p, const Options& o);
 /// lanes.cpp: the lane and position of every node.
 void assign_lanes(Program& p, const Options& o);
 /// memory.cpp: offsets of temporaries.

@@ -5,8 +5,9 @@
 
 namespace braid::kernels {
 
-Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target) {
-  const Signature signature(body);
+Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts) {
+  const Signature signature(body, parts);
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<bool> needed = needed_by(body, sinks);
   const ir::Op* dot = nullptr;
@@ -30,7 +31,7 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
 
 std::string dot_refuses(const ir::Graph& body) {
   try {
-    dot_emit(body, "kernel", Target{});
+    dot_emit(body, "kernel", Target{}, 1);
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

@@ -11,6 +11,7 @@
 namespace braid::kernels {
 
 std::string dot_refuses(const ir::Graph& body);
-Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target);
+Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts);
 
 }  // namespace braid::kernels

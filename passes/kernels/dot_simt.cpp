@@ -18,7 +18,7 @@ class SimtWriter : DotFrame {
       : DotFrame(body, signature, dot, sinks),
         sum_(sum_type(product_.result)),
         tile_(choose_dot_tile(
-            product_.batch, product_.m, product_.n, product_.k,
+            product_.batch * signature.parts, product_.m, product_.n, product_.k,
             product_.result == DType::f64 || product_.result == DType::i64 ? 8 : 4, target)) {}
 
   Emitted emit(std::string_view symbol) {

@@ -2,8 +2,9 @@
 
 namespace braid::kernels {
 
-Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target) {
-  const Signature signature(body);
+Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts) {
+  const Signature signature(body, parts);
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<bool> needed = needed_by(body, sinks);
   std::vector<ir::OpId> reduces;
@@ -21,7 +22,7 @@ Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& t
 
 std::string row_refuses(const ir::Graph& body) {
   try {
-    row_emit(body, "kernel", Target{});
+    row_emit(body, "kernel", Target{}, 1);
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

@@ -9,7 +9,8 @@
 namespace braid::kernels {
 
 std::string row_refuses(const ir::Graph& body);
-Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target);
+Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts);
 
 /// Without reductions: a thread per element, or per four where that fills the device.
 Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,

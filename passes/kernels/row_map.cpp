@@ -53,7 +53,7 @@ Emitted emit_packed(const ir::Graph& body, const Signature& signature,
   w.lines(sinks_text.after);
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(kThreads), w.finish()),
-          launch_of((packs + kThreads - 1) / kThreads, kThreads)};
+          launch_of(signature, (packs + kThreads - 1) / kThreads, kThreads)};
 }
 
 }  // namespace
@@ -62,11 +62,12 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
                          const std::vector<Sink>& sinks, std::string_view symbol,
                          const Target& target) {
   const int64_t numel = body.type(sinks[0].value).shape.numel();
+  const int64_t in_all = numel * signature.parts;
   // A pack needs four times fewer threads: only where enough are left to fill the device.
-  if (numel % kPack == 0 && numel >= target.sms * int64_t{2048}) {
+  if (numel % kPack == 0 && in_all >= target.sms * int64_t{2048}) {
     return emit_packed(body, signature, sinks, symbol, numel);
   }
-  const uint32_t threads = numel <= target.sms * int64_t{128} ? 128 : 256;
+  const uint32_t threads = in_all <= target.sms * int64_t{128} ? 128 : 256;
   IndexPool pool;
   ExprWriter w(body, signature, pool);
   const std::string_view type = index_type(numel);
@@ -76,7 +77,7 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
   write_sinks(w, placed);
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(threads), w.finish()),
-          launch_of((numel + threads - 1) / threads, threads)};
+          launch_of(signature, (numel + threads - 1) / threads, threads)};
 }
 
 }  // namespace braid::kernels
