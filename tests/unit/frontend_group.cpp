@@ -8,6 +8,7 @@
 
 #include "frontend/compile.hpp"
 #include "ir/text.hpp"
+#include "passes/check.hpp"
 #include "random_graph.hpp"
 
 using namespace braid;
@@ -127,5 +128,32 @@ TEST_CASE("random graphs compute the same bits with and without grouping") {
     single += b;
   }
   MESSAGE(single << " launches, " << grouped << " with grouping");
-  CHECK(grouped * 20 < single * 19);
+  CHECK(grouped + 50 < single);
+}
+
+TEST_CASE("a launch of several parts with the wrong slots or grid is refused") {
+  Graph g("parts");
+  const Tensor x = g.input("x", {f32, {4, 6}});
+  for (int i = 0; i < 3; ++i)
+    g.output(fmt::format("y{}", i), linear(g, fmt::format("l{}", i), x, 5));
+  const Program good = compile(g);
+  REQUIRE(good.kernels.size() == 1);
+  REQUIRE(good.kernels[0].parts == 3);
+  REQUIRE(check(good).empty());
+  const auto refused = [&](const auto& spoil, bool by_runtime) {
+    Program p = good;
+    spoil(p.kernels[0], p.bodies[0].nodes[0]);
+    CHECK(!check(p).empty());
+    if (by_runtime) CHECK_THROWS_AS(Executable(p, Store(Device::open("sim"))), Error);
+  };
+  refused([](Kernel& k, Node&) { k.parts = 0; }, true);
+  refused([](Kernel& k, Node&) { k.parts = 2; }, true);
+  refused([](Kernel& k, Node&) { k.parts = 12; }, true);
+  refused([](Kernel& k, Node&) { k.launch.grid[1] = 2; }, false);
+  refused([](Kernel& k, Node&) { k.args[5].role = Role::inout; }, true);
+  refused([](Kernel& k, Node&) { std::swap(k.args[4], k.args[5]); }, true);
+  // Two parts that write the same bytes, and one that reads what another writes.
+  refused([](Kernel&, Node& n) { n.args[7] = n.args[3]; }, false);
+  refused([](Kernel&, Node& n) { std::swap(n.args[5], n.args[1]); }, false);
+  refused([](Kernel&, Node& n) { std::swap(n.values[5], n.values[1]); }, false);
 }
