@@ -20,9 +20,15 @@ class Checker {
       parts(k);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
+    for (const Call& c : p_.calls) call(c);
     for (const Step& s : p_.script) {
-      require(s.index < p_.bodies.size(), "the script launches body {} of {}", s.index,
-              p_.bodies.size());
+      if (s.kind == Step::Kind::launch) {
+        require(s.index < p_.bodies.size(), "the script launches body {} of {}", s.index,
+                p_.bodies.size());
+      } else {
+        require(s.index < p_.calls.size(), "the script takes call {} of {}", s.index,
+                p_.calls.size());
+      }
     }
     for (const Binding& b : p_.inputs) binding("input", b.name, b.buffer, Segment::input);
     for (const Binding& b : p_.outputs) binding("output", b.name, b.buffer, Segment::output);
@@ -90,6 +96,15 @@ class Checker {
     for (size_t a = slots; a < k.args.size(); ++a) {
       require(k.args[a].role == k.args[a - slots].role && k.args[a].type == k.args[a - slots].type,
               "argument {} of {} is not like that of the part before it", a, k.symbol);
+    }
+  }
+
+  void call(const Call& c) const {
+    for (const std::vector<uint32_t>* views : {&c.args, &c.results}) {
+      for (uint32_t v : *views) {
+        require(v < p_.views.size(), "the call of '{}' names view {} of {}", c.function, v,
+                p_.views.size());
+      }
     }
   }
 
