@@ -86,6 +86,7 @@ struct InspectArgs {
   std::string show;  // sections of the report; empty: the usual ones
   std::optional<bool> fold;
   bool source = false;
+  bool compare = false;
 };
 struct OptArgs {
   PlanArgs plan;

@@ -200,6 +200,9 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   add_switch(*c, "fold", a.inspect.fold,
              "draw the copies of a repeated block once (default: above 300 nodes)");
   c->add_flag("--source", a.inspect.source, "with the kernels' CUDA text (text and program)");
+  c->add_flag(
+      "--compare", a.inspect.compare,
+      "with the graphs that vLLM's and Inductor's ways to cut would make (a model's report)");
 
   c = command("diff", "how two plans differ: graphs, kernels, streams, edges, memory, times",
               [&a] { return diff_command(a.diff, a.global); });

@@ -72,8 +72,12 @@ class Explainer {
     if (w.earliest == w.latest) {
       out_ += "  it can be in no other run\n";
     } else {
-      out_ += fmt::format("  it could be in any of the runs {} to {}{}\n", w.earliest, w.latest,
-                          w.run > w.earliest ? "; it was moved later than it must" : "");
+      const std::string_view moved =
+          w.run == w.earliest  ? ""
+          : index_.on_host(r_) ? "; later than it must, so that graphs run meanwhile"
+                               : "; later than it must, so that less stays live between graphs";
+      out_ +=
+          fmt::format("  it could be in any of the runs {} to {}{}\n", w.earliest, w.latest, moved);
     }
     bound(w.earliest, true);
     bound(w.latest, false);
@@ -95,7 +99,8 @@ class Explainer {
         if (index_.on_host(next) == index_.on_host(r_)) continue;
         std::vector<std::string> path{index_.title(r_)};
         for (Ref on = next; on != r_; on = from.at(on)) {
-          path.insert(path.begin() + 1, fmt::format("{} ({})", index_.title(on), index_.name(on)));
+          const std::string name = before ? made_for(on, from.at(on)) : index_.title(on);
+          path.insert(path.begin() + 1, fmt::format("{} ({})", name, index_.name(on)));
         }
         out_ += fmt::format(
             "  not {}: {}, which {}{}\n", before ? "earlier" : "later",
@@ -105,6 +110,15 @@ class Explainer {
         return;
       }
     }
+  }
+
+  /// What `user` reads of `maker`: the tensor has the name of the op that makes it.
+  std::string made_for(Ref maker, Ref user) const {
+    for (const PlanIndex::Value& v : index_.reads(user)) {
+      const Ref* m = index_.maker(v.value);
+      if (m && *m == maker) return std::string(op_name(p_.buffers[p_.views[v.view].buffer].name));
+    }
+    return index_.title(maker);
   }
 
   std::string part_of(Ref r) const { return r.call ? "the host" : name_of_body(p_, r.body); }
@@ -198,7 +212,7 @@ class Explainer {
     }
     const std::string rows = t.str();
     if (rows.empty()) return;
-    out_ += fmt::format("  next to it, {}\n",
+    out_ += fmt::format("  next to it {}\n",
                         why_ ? "and why they are kernels of their own"
                              : "(why they are kernels of their own, the model can tell and a "
                                ".braid file cannot)");

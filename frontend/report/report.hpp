@@ -2,6 +2,7 @@
 // data, from which text, JSON and explanations are written.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,16 @@ struct KernelRow {
   std::vector<std::string> ops;  // of its first use
 };
 
+/// The same ops cut as others cut them.
+struct Comparison {
+  struct Cut {
+    uint32_t graphs = 0, runs = 0;
+  };
+  Cut in_order;           // where the colour changes in the model's order
+  Cut host_first;         // all host ops that are ready, then all others, and so on
+  bool reordered = true;  // false: host_first's order takes too much memory, so it is in_order's
+};
+
 struct Report {
   std::string name, target, options;
   DimTable::Bindings dims;
@@ -97,6 +108,7 @@ struct Report {
   std::vector<BreakRow> breaks;
   size_t ops_outside = 0;  // ops that the breaks stand for
   std::vector<Avoided> avoided;
+  std::optional<Comparison> comparison;  // needs the model
   std::vector<std::string> certificate, second_certificate;
   Memory memory;
   std::vector<KernelRow> kernel_rows;  // by first use

@@ -43,6 +43,15 @@ Json fragment_json(const Program& p, const Fragment& f) {
   return j;
 }
 
+Json comparison_json(const Comparison& c) {
+  const auto cut = [](const Comparison::Cut& of) {
+    return Json{{"graphs", of.graphs}, {"runs", of.runs}};
+  };
+  Json j{{"in_order", cut(c.in_order)}, {"host_first", cut(c.host_first)}};
+  j["host_first"]["reordered"] = c.reordered;
+  return j;
+}
+
 Json breaks_json(const Report& r) {
   Json j{{"ops_outside", r.ops_outside}, {"breaks", Json::array()}, {"avoided", Json::array()}};
   for (const BreakRow& b : r.breaks) {
@@ -160,6 +169,7 @@ std::string to_json(const Report& r, const Program& p, const std::vector<Section
                   {"certificate", r.certificate},
                   {"second_certificate", r.second_certificate},
                   {"parts", parts}};
+        if (r.comparison) j[key]["compare"] = comparison_json(*r.comparison);
         break;
       }
       case Section::breaks:

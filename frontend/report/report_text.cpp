@@ -83,6 +83,21 @@ std::string certificate_text(const Report& r) {
   return out;
 }
 
+std::string comparison_text(const Report& r) {
+  if (!r.comparison) return {};
+  const Comparison& c = *r.comparison;
+  TextTable t;
+  t.row({"", "graphs", "runs"});
+  const auto row = [&](const char* name, uint32_t graphs, uint32_t runs, const char* note = "") {
+    t.row({name, fmt::format("{}", graphs), fmt::format("{}", runs), note});
+  };
+  row("this plan", r.graphs, r.runs);
+  row("the model's order, as vLLM cuts", c.in_order.graphs, c.in_order.runs);
+  row("host ops first, as Inductor reorders", c.host_first.graphs, c.host_first.runs,
+      c.reordered ? "" : "its order takes too much memory and is not used");
+  return "compare\n" + t.str();
+}
+
 std::string partitions_text(const Report& r) {
   std::string out = headline(r);
   TextTable t;
@@ -100,18 +115,18 @@ std::string partitions_text(const Report& r) {
            joined(f.from, 5, ", ") + (f.place.empty() ? "" : "   " + f.place)});
   }
   out += t.str() + more(r.fragments.size(), kRows, "parts");
-  out += certificate_text(r);
+  out += certificate_text(r) + comparison_text(r);
   size_t shown = 0;
   for (const Fragment& f : r.fragments) {
     if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
     if (++shown > kGraphs) continue;
-    out += fmt::format("{}: critical path {}, {:.1f} us of {:.1f}; width {}", f.name,
+    out += fmt::format("{}: critical path {}, {:.1f} us of the kernels' {:.1f}; width {}", f.name,
                        counted(f.critical.nodes.size(), "kernel"), f.critical.us, f.kernel_us,
                        width_text(f.width_before));
     if (f.width_before.nodes > 1) {
       out += fmt::format(" ({}{})", fmt::join(f.widest, ", "),
                          f.width_before.nodes > f.widest.size() ? ", .." : "");
-      out += fmt::format(", on its streams {}", width_text(f.width_after));
+      out += fmt::format(", {} on its streams", width_text(f.width_after));
     }
     out += '\n';
   }

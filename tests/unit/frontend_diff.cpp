@@ -133,6 +133,27 @@ TEST_CASE("inspect --show, explain NODE and diff as commands") {
   CHECK(b.braid("inspect m.toml --format=dot --no-fold").out ==
         b.braid("inspect m.toml --format=dot").out);
 
+  // In the model's order the call cuts what can be one kernel before it.
+  write_text(b.at("cut.bir"), R"(bir 1
+graph "cut" {
+  %0: f32[8] = input "x"
+  %1: f32[8] = exp %0 "a"
+  %2: i8[0] = host %1 "log" {function="log"}
+  %3: f32[8] = tanh %1 "b"
+  output "y" %3
+}
+)");
+  r = b.braid("inspect cut.bir --compare --show=partitions,breaks");
+  expect(r, 0);
+  CHECK(has(r.out, "  this plan                             1       2\n"));
+  CHECK(has(r.out, "  the model's order, as vLLM cuts       2       3\n"));
+  CHECK(has(r.out, "  host ops first, as Inductor reorders  "));
+  CHECK(
+      has(r.out, "breaks: 1 op outside graphs\n  BREAK   after g0  log (host): the host function"));
+  CHECK(has(b.braid("explain log cut.bir").out,
+            "not earlier: log needs a (g0.n0), which is in g0, run 0\n"));
+  expect(b.braid("inspect m.toml --compare --format=dot"), 2, "--compare goes with");
+
   r = b.braid("explain n1 m.toml");
   expect(r, 0);
   CHECK(has(r.out, "g0.n1  row_"));

@@ -59,7 +59,7 @@ stream
   waits for n1, n2; n1 ends last, at 3.50 us
 kernel
   row, grid 1x1x1, block 1x1x1; 100 flop, 2048 B, 1.00 us estimated
-  next to it, and why they are kernels of their own
+  next to it and why they are kernels of their own
     g0.n1  makes b      a reason
     g0.n2  makes c      a reason
     c0     reads its d  a call of the host is no kernel
@@ -78,20 +78,21 @@ TEST_CASE("explain: what forces a run, from both sides, with its window") {
   Program p = made_of_parts();
   std::string text = explain(p, "block1/u");
   CHECK(has(text,
-            "not earlier: block1/u needs block0/u (g2.n0) needs pick (c0), which stands outside "
+            "not earlier: block1/u needs f (g2.n0) needs e (c0), which stands outside "
             "graphs, run 1\n"));
   CHECK(!has(text, "not later"));
   p.bodies[0].nodes[1].latest = 2;
   p.bodies[0].nodes[1].level = 2;
   CHECK(has(explain(p, "q"),
-            "it could be in any of the runs 0 to 2; it was moved later than it must"));
+            "it could be in any of the runs 0 to 2; later than it must, so that less stays live "
+            "between graphs"));
   text = explain(p, "pick");
   CHECK(has(text, "c0  call of 'sample'   m.toml:40:3\n  calls 1 op: pick (host)\n"));
   CHECK(has(text,
             "  the host runs it, in run 1 of 3\n"
             "  outside graphs: the host function 'sample' returns tensors\n"
             "  fix: write it as ops, or call it after the last graph\n"));
-  CHECK(has(text, "not earlier: pick needs o (g0.n3), which is in g0, run 0\n"));
+  CHECK(has(text, "not earlier: pick needs d (g0.n3), which is in g0, run 0\n"));
   CHECK(has(text, "not later: pick is needed by block0/u (g2.n0), which is in g2, run 2\n"));
   text = explain(p, "keep");
   CHECK(has(

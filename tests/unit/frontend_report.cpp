@@ -143,8 +143,8 @@ TEST_CASE("report: parts, breaks, streams and memory as text") {
   s1    1    1    1        no graph  3072 B  1.2 us     keep
   g2    2    2    2        1         3072 B  3.5 us     block0 .. block1 (2x)
 no fewer: these 3 ops force 2 graphs in 3 runs: embed (gather) -> pick (host) -> block0/u (exp)
-g0: critical path 3 kernels, 4.0 us of 5.0; width 2 (q2, k), on its streams 2
-g2: critical path 2 kernels, 3.0 us of 3.0; width 1
+g0: critical path 3 kernels, 4.0 us of the kernels' 5.0; width 2 (q2, k), 2 on its streams
+g2: critical path 2 kernels, 3.0 us of the kernels' 3.0; width 1
 breaks: 2 ops outside graphs
   BREAK   g0 | g2  pick (host): the host function 'sample' returns tensors   m.toml:40:3
           fix: write it as ops, or call it after the last graph
@@ -220,6 +220,25 @@ TEST_CASE("report: certificates, both and long ones") {
       text.find("no fewer: these 20 ops force 2 graphs: op0 -> op1 -> op2 -> op3 -> op4 -> op5 -> "
                 "(12 more) -> op18 -> op19\n") != text.npos);
   CHECK(text.find("a run more, 5 together: h (host) -> e (exp)\n") != text.npos);
+}
+
+TEST_CASE("report: beside what others would cut") {
+  const Program p = made_of_parts();
+  Report r = make_report(p);
+  CHECK(!Json::parse(to_json(r, p, sections_from("partitions")))["partitions"].contains("compare"));
+  r.comparison = Comparison{{7, 12}, {3, 5}, true};
+  std::string text = to_text(r, p, sections_from("partitions"));
+  CHECK(text.find("compare\n"
+                  "                                        graphs  runs\n"
+                  "  this plan                             2       3\n"
+                  "  the model's order, as vLLM cuts       7       12\n"
+                  "  host ops first, as Inductor reorders  3       5\n") != text.npos);
+  r.comparison->reordered = false;
+  text = to_text(r, p, sections_from("partitions"));
+  CHECK(text.find("takes too much memory and is not used\n") != text.npos);
+  const Json j = Json::parse(to_json(r, p, sections_from("partitions")))["partitions"]["compare"];
+  CHECK(j == Json{{"in_order", {{"graphs", 7}, {"runs", 12}}},
+                  {"host_first", {{"graphs", 3}, {"runs", 5}, {"reordered", false}}}});
 }
 
 TEST_CASE("report: streams pay, cost, or would change nothing") {
