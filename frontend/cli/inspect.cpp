@@ -1,4 +1,5 @@
 #include "frontend/cli/cli.hpp"
+#include "frontend/report/html.hpp"
 
 namespace braid::cli {
 
@@ -10,6 +11,8 @@ int inspect_command(const InspectArgs& a, const GlobalArgs& g) {
     print_out(to_json(p, a.source));
   } else if (a.format == "dot") {
     print_out(to_dot(p));
+  } else if (a.format == "html") {
+    print_out(to_html(p));
   } else {
     std::string text = to_text(p);
     if (a.source) {

@@ -186,8 +186,8 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c = command("inspect", "show the plan: kernels, nodes, edges, buffers",
               [&a] { return inspect_command(a.inspect, a.global); });
   add_plan(*c, a.inspect.plan);
-  c->add_option("--format", a.inspect.format, "text, json or dot")
-      ->check(CLI::IsMember({"text", "json", "dot"}));
+  c->add_option("--format", a.inspect.format, "text, json, dot or html")
+      ->check(CLI::IsMember({"text", "json", "dot", "html"}));
   c->add_flag("--source", a.inspect.source, "with the kernels' CUDA text (text and json)");
 
   c = command("opt", "run the passes and print what they made",
