@@ -18,7 +18,7 @@ const state = {
 };
 let theme = readTheme();
 let plan = layout(model, []);
-let fitted_ = true; // the view shows everything, and shall do so when the window changes
+let showsAll = true; // the view shows everything, and shall do so when the window changes
 let pending = false;
 
 function redraw() {
@@ -36,7 +36,8 @@ function draw() {
   view.width = stage.clientWidth;
   view.left = view.width < 560 ? 44 : 76;
   const wide = matchMedia("(min-width: 900px)").matches;
-  const room = wide ? Math.max($("work").clientHeight * 0.62, 160) : Math.max(innerHeight * 0.5, 220);
+  const full = wide ? $("work").clientHeight : innerHeight;
+  const room = Math.max(full * (wide ? 0.62 : 0.5), Math.min(leastHeight(model), full * 0.8), 160);
   let height;
   if (state.tab === "timeline") {
     timeline.size = measureRows(model, room);
@@ -48,7 +49,7 @@ function draw() {
   }
   stage.style.height = `${height}px`;
   Object.assign(view, { height, end: plan.end });
-  if (fitted_) view.fit();
+  if (showsAll) view.fit();
   view.clamp();
   const c = prepare($("canvas"), view.width, height);
   (state.tab === "timeline" ? timeline : memory).draw(c, view, plan, state, theme);
@@ -85,7 +86,7 @@ function choose(what) {
   state.selected = what;
   if (what) {
     const thing = uncover(what);
-    if (thing && thing.p2 !== undefined && !fitted_) view.reveal(thing.p1, thing.p2);
+    if (thing && thing.p2 !== undefined && !showsAll) view.reveal(thing.p1, thing.p2);
     if (what.kind === "node") {
       const top = timeline.size ? model.nodes[what.id].lane * timeline.size.row : 0;
       if (timeline.size && (top < view.y || top + timeline.size.row * 2 > view.y + view.height)) {
@@ -112,7 +113,7 @@ function relayout() {
 function toggleFold() {
   state.fold = !state.fold;
   state.open.clear();
-  fitted_ = true;
+  showsAll = true;
   relayout();
   remember();
 }
@@ -144,7 +145,13 @@ function step(by) {
   const n = state.found.length;
   state.at = state.at < 0 ? (by > 0 ? 0 : n - 1) : (state.at + by + n) % n;
   $("count").textContent = `${state.at + 1} of ${n}`;
-  choose({ kind: "node", id: state.found[state.at] });
+  const node = model.nodes[state.found[state.at]];
+  choose({ kind: "node", id: node.id });
+  if ((node.p2 - node.p1) * view.k < 16) {
+    showsAll = false;
+    view.show(node.p1 - 5 * node.us, node.p2 + 5 * node.us);
+    remember();
+  }
 }
 
 // ---- tabs ----
@@ -161,7 +168,6 @@ function showTab(tab) {
   for (const id of ["fold", "critical", "colour", "in", "out", "fit"]) {
     $(id).disabled = tab === "breaks" || (tab === "memory" && (id === "critical" || id === "colour"));
   }
-  $("fold").disabled ||= spans.length === 0;
   if (tab !== "breaks") (tab === "memory" ? bufferTable : nodeTable).attach();
   const none = tab === "memory" && memory.temps.length === 0;
   $("empty").hidden = !none;
@@ -191,233 +197,13 @@ function showLegend() {
     if (state.colour === "family") {
       timeline.families.forEach((f, i) => out.push(box(HUES[i % HUES.length], f)));
     }
-    out.push(line(theme.raw, "raw: reads what the other writes"),
-      line(theme.war, "war: overwrites what it reads"),
-      line(theme.waw, "waw: overwrites what it writes"),
-      line(theme.lane, "lane: order of a stream"));
+    out.push(line(theme.raw, "raw: read after write"), line(theme.war, "war: write after read"),
+      line(theme.waw, "waw: write after write"), line(theme.lane, "lane: same stream"));
     if (model.hostRow) {
       out.push(el("span", {}, `host calls drawn ${model.doc.break_us} us long: nobody can estimate them`));
     }
   }
   $("legend").replaceChildren(...out);
-}
-
-// ---- the address ----
-
-/** What is shown, as #tab=memory&select=n5: kept in the address, so that it can be sent to others. */
-function remember() {
-  if (!ready) return;
-  const s = new URLSearchParams();
-  if (state.tab !== "timeline") s.set("tab", state.tab);
-  const what = state.selected;
-  if (what) {
-    const key = { node: () => model.nodes[what.id].key, buffer: () => `b${what.id}`, call: () => `c${what.id}` };
-    s.set("select", key[what.kind]());
-  }
-  if (state.search) s.set("search", state.search);
-  if (state.fold !== model.nodes.length > MANY_NODES) s.set("fold", state.fold ? "1" : "0");
-  if (state.open.size > 0) s.set("open", [...state.open].join(","));
-  if (state.critical) s.set("critical", "1");
-  if (state.colour !== "family") s.set("colour", state.colour);
-  if (!fitted_) {
-    s.set("view", [view.x, view.x + view.inner / view.k].map((p) => p.toFixed(3)).join(","));
-  }
-  const text = s.toString().replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%2F", "/");
-  history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
-}
-
-function selectedFrom(text) {
-  const [, kind, number] = /^([bc])(\d+)$/.exec(text) ?? [];
-  const list = { b: model.buffers, c: model.doc.calls }[kind];
-  if (list && Number(number) < list.length) {
-    return { kind: kind === "b" ? "buffer" : "call", id: Number(number) };
-  }
-  const n = model.nodes.find((x) => x.key === text || x.key === `g0:${text}`);
-  return n ? { kind: "node", id: n.id } : null;
-}
-
-function recall() {
-  const s = new URLSearchParams(location.hash.slice(1));
-  if (s.has("fold")) state.fold = s.get("fold") === "1";
-  state.open = new Set((s.get("open") ?? "").split(",").filter((x) => x).map(Number));
-  state.critical = s.get("critical") === "1";
-  state.colour = ["kernel", "stream"].find((x) => x === s.get("colour")) ?? "family";
-  $("critical").setAttribute("aria-pressed", String(state.critical));
-  $("colour").value = state.colour;
-  $("search").value = s.get("search") ?? "";
-  relayout();
-  search($("search").value, false);
-  const tab = ["memory", "breaks"].find((x) => x === s.get("tab")) ?? "timeline";
-  const [p1, p2] = (s.get("view") ?? "").split(",").map(Number);
-  showTab(tab);
-  draw();
-  if (p2 > p1) {
-    fitted_ = false;
-    Object.assign(view, { k: view.inner / (p2 - p1), x: p1 });
-    view.clamp();
-  }
-  choose(selectedFrom(s.get("select") ?? ""));
-}
-
-// ---- pointer and keys ----
-
-function zoomBy(factor, px = view.left + view.inner / 2) {
-  fitted_ = false;
-  view.zoom(factor, px);
-  if (view.k <= view.fitScale * 1.0001) fitted_ = true;
-  remember();
-  redraw();
-}
-
-function fit() {
-  fitted_ = true;
-  view.fit();
-  remember();
-  redraw();
-}
-
-function pan(dx, dy) {
-  fitted_ = fitted_ && dx === 0;
-  view.x -= dx / view.k;
-  view.y -= dy;
-  view.clamp();
-  redraw();
-}
-
-const current = () => (state.tab === "timeline" ? timeline : memory);
-
-function at(e) {
-  const r = $("canvas").getBoundingClientRect();
-  return [e.clientX - r.left, e.clientY - r.top];
-}
-
-function showTip(e) {
-  const what = current().hit(...at(e));
-  const same = JSON.stringify(what) === JSON.stringify(state.hover);
-  state.hover = what;
-  const tip = $("tip");
-  tip.hidden = !what || e.pointerType === "touch";
-  if (what && !same) tip.replaceChildren(...tipOf(model, what));
-  if (!tip.hidden) {
-    const x = e.clientX + 16 + tip.offsetWidth > innerWidth ? e.clientX - 12 - tip.offsetWidth : e.clientX + 16;
-    const y = Math.min(e.clientY + 16, innerHeight - tip.offsetHeight - 8);
-    Object.assign(tip.style, { left: `${Math.max(x, 4)}px`, top: `${Math.max(y, 4)}px` });
-  }
-  $("canvas").style.cursor = what ? "pointer" : "grab";
-  if (!same) redraw();
-}
-
-function hideTip() {
-  state.hover = null;
-  $("tip").hidden = true;
-  redraw();
-}
-
-/** Dragging moves, two fingers zoom, and what did not move was a click. */
-function watchPointers(canvas) {
-  const down = new Map();
-  let moved = 0;
-  canvas.addEventListener("pointerdown", (e) => {
-    canvas.setPointerCapture(e.pointerId);
-    if (down.size === 0) moved = 0;
-    down.set(e.pointerId, at(e));
-    hideTip();
-  });
-  canvas.addEventListener("pointermove", (e) => {
-    if (!down.has(e.pointerId)) return showTip(e);
-    const [x, y] = at(e);
-    const [x0, y0] = down.get(e.pointerId);
-    const other = [...down].find(([id]) => id !== e.pointerId)?.[1];
-    down.set(e.pointerId, [x, y]);
-    moved += Math.abs(x - x0) + Math.abs(y - y0);
-    if (other) {
-      const [before, after] = [Math.abs(x0 - other[0]), Math.abs(x - other[0])];
-      if (before > 8 && after > 8) zoomBy(after / before, (x + other[0]) / 2);
-    } else if (moved > 4) {
-      pan(x - x0, e.pointerType === "touch" ? 0 : y - y0);
-    }
-  });
-  const up = (e) => {
-    if (!down.delete(e.pointerId) || down.size > 0) return;
-    if (moved > 4 || e.type === "pointercancel") return remember();
-    const what = current().hit(...at(e));
-    if (what?.kind === "span") openSpan(what.id);
-    else choose(what);
-  };
-  canvas.addEventListener("pointerup", up);
-  canvas.addEventListener("pointercancel", up);
-  canvas.addEventListener("pointerleave", hideTip);
-  canvas.addEventListener("wheel", (e) => {
-    e.preventDefault();
-    const unit = e.deltaMode === 1 ? 20 : 1;
-    if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
-      pan(-(e.deltaX || e.deltaY) * unit, 0);
-    } else {
-      zoomBy(Math.exp((-e.deltaY * unit) / 400), at(e)[0]);
-    }
-  }, { passive: false });
-}
-
-/** The kernel before or after in the stream, or the nearest in time of the stream above or below. */
-function neighbour(n, key) {
-  const row = plan.rows[n.lane];
-  if (key === "ArrowLeft") return row[row.indexOf(n) - 1];
-  if (key === "ArrowRight") return row[row.indexOf(n) + 1];
-  const by = key === "ArrowUp" ? -1 : 1;
-  for (let lane = n.lane + by; lane >= 0 && lane < plan.rows.length; lane += by) {
-    const near = plan.rows[lane].reduce((a, b) =>
-      (a && Math.abs(a.start - n.start) <= Math.abs(b.start - n.start) ? a : b), null);
-    if (near) return near;
-  }
-  return null;
-}
-
-function onArrow(e) {
-  const [dx, dy] = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[e.key];
-  e.preventDefault();
-  if (e.shiftKey || state.tab !== "timeline") return pan(dx * 80, dy * 40);
-  const now = state.selected?.kind === "node" ? model.nodes[state.selected.id] : null;
-  const next = now ? neighbour(now, e.key) : plan.rows.find((r) => r.length > 0)?.[0];
-  if (next) choose({ kind: "node", id: next.id });
-}
-
-function showChosen() {
-  const thing = state.selected && uncover(state.selected);
-  if (!thing || thing.p2 === undefined) return;
-  fitted_ = false;
-  view.show(thing.p1, thing.p2);
-  remember();
-  redraw();
-}
-
-function toggleCritical() {
-  state.critical = !state.critical;
-  $("critical").setAttribute("aria-pressed", String(state.critical));
-  remember();
-  redraw();
-}
-
-const KEYS = {
-  "+": () => zoomBy(1.4), "=": () => zoomBy(1.4), "-": () => zoomBy(1 / 1.4), 0: fit,
-  "/": () => $("search").focus(), n: () => step(1), p: () => step(-1),
-  r: () => spans.length > 0 && toggleFold(), c: toggleCritical,
-};
-
-function onKey(e) {
-  if (e.ctrlKey || e.metaKey || e.altKey) return;
-  const field = e.target.closest("input, select");
-  if (e.key === "Escape") {
-    if (field === $("search") && field.value) {
-      field.value = "";
-      search("", false);
-    } else {
-      choose(null);
-      field?.blur();
-    }
-  } else if (!field && KEYS[e.key]) {
-    e.preventDefault();
-    KEYS[e.key]();
-  }
 }
 
 function connect() {
@@ -467,7 +253,7 @@ function showHeader() {
   const { doc } = model;
   const total = doc.bodies.reduce((sum, b) => sum + b.predicted_us, 0);
   const chain = doc.bodies.reduce((sum, b) => sum + b.chain_us, 0);
-  const streams = new Set(model.nodes.map((n) => n.lane)).size;
+  const streams = Math.max(0, ...doc.bodies.map((b) => new Set(b.nodes.map((n) => n.lane)).size));
   const list = [
     ["ops", doc.source_ops.toLocaleString("en")],
     ["kernels", `${model.nodes.length.toLocaleString("en")} (${doc.kernels.length} distinct)`],
@@ -490,6 +276,7 @@ function showHeader() {
 
 let ready = false;
 $("app").hidden = false;
+$("fold").hidden = spans.length === 0;
 showHeader();
 bufferTable.setItems(model.buffers);
 connect();

@@ -54,9 +54,10 @@ class Memory {
     const hue = HUES[b.id % HUES.length];
     const chosen = state.selected?.kind === "buffer" && state.selected.id === b.id;
     c.globalAlpha = bright && !bright.has(b.id) ? 0.25 : 0.92;
-    c.fillStyle = theme.fill(hue);
+    const solid = r.w <= 3 || r.h <= 3;
+    c.fillStyle = solid ? theme.edge(hue) : theme.fill(hue);
     c.fillRect(r.x, r.y, r.w, r.h);
-    if (r.w > 3 && r.h > 3) {
+    if (!solid) {
       c.strokeStyle = chosen ? theme.ink : theme.edge(hue);
       c.lineWidth = chosen ? 2.5 : 1;
       c.strokeRect(r.x + 0.5, r.y + 0.5, r.w - 1, r.h - 1);

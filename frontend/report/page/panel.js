@@ -14,6 +14,17 @@ function el(tag, attributes = {}, ...children) {
   return e;
 }
 
+/** A link within the page; its address can be copied. */
+function linkTo(key, follow, ...children) {
+  return el("a", {
+    href: `#select=${key}`,
+    onclick: (e) => {
+      e.preventDefault();
+      follow();
+    },
+  }, ...children);
+}
+
 /** Terms and what they are; those without a value are left out. */
 function facts(pairs) {
   const list = el("dl", { class: "facts" });
@@ -96,16 +107,18 @@ class Panel {
     Object.assign(this, { root, model, choose });
   }
 
-  nodeButton(n, note = "") {
-    return el("button", { class: "link", onclick: () => this.choose({ kind: "node", id: n.id }) },
-      el("b", {}, n.key), ` ${lastOp(n)}`, note ? el("small", {}, ` ${note}`) : null);
+  nodeLink(n, note = "") {
+    return el("span", {},
+      linkTo(n.key, () => this.choose({ kind: "node", id: n.id }), el("b", {}, n.key), ` ${lastOp(n)}`),
+      note ? el("small", {}, ` ${note}`) : null);
   }
 
-  bufferButton(id, text) {
-    return el("button", { class: "link", onclick: () => this.choose({ kind: "buffer", id }) }, text);
+  bufferLink(id, text) {
+    return linkTo(`b${id}`, () => this.choose({ kind: "buffer", id }), text);
   }
 
   show(selected) {
+    this.root.classList.toggle("chosen", Boolean(selected));
     const close = el("button", { class: "close", title: "Let go (Escape)", "aria-label": "Let go",
       onclick: () => this.choose(null) }, "\u00d7");
     const parts = {
@@ -128,7 +141,7 @@ class Panel {
     const [name, role] = n.kernel.args[slot] ?? ["", "in"];
     const b = this.model.buffers[id];
     const where = b.segment === "temp" ? `at ${b.offset + offset}` : b.segment;
-    return el("span", {}, el("b", {}, `${role} ${name}: `), this.bufferButton(id, b.name),
+    return el("span", {}, el("b", {}, `${role} ${name}: `), this.bufferLink(id, b.name),
       el("small", {}, ` ${type ?? b.type}, ${where}`));
   }
 
@@ -148,10 +161,10 @@ class Panel {
       section(plural(n.ops.length, "op"), listed(n.ops, (op) => el("span", { class: "mono" }, op))),
       section("Arguments", listed(n.args.map((v, i) => [v, i]), ([v, i]) => this.argument(n, v, i))),
       section("Waits for", n.into.length > 0
-        ? listed(n.into, (e) => this.nodeButton(e.from, this.edgeNote(e)))
+        ? listed(n.into, (e) => this.nodeLink(e.from, this.edgeNote(e)))
         : el("p", {}, "nothing: it starts with its graph")),
       section("Leads to", n.outOf.length > 0
-        ? listed(n.outOf, (e) => this.nodeButton(e.to, this.edgeNote(e)))
+        ? listed(n.outOf, (e) => this.nodeLink(e.to, this.edgeNote(e)))
         : el("p", {}, "nothing: its graph ends after it")),
     ];
   }
@@ -166,13 +179,13 @@ class Panel {
         ["offset", b.segment === "temp" ? `${b.offset.toLocaleString("en")} in the arena` : null],
         ["time", b.end >= b.start ? `from ${b.start.toFixed(2)} to ${b.end.toFixed(2)} us` : null],
       ]),
-      section("Written by", listed(b.writers, (n) => this.nodeButton(n))),
-      section("Read by", listed(b.readers, (n) => this.nodeButton(n))),
+      section("Written by", listed(b.writers, (n) => this.nodeLink(n))),
+      section("Read by", listed(b.readers, (n) => this.nodeLink(n))),
     ];
   }
 
   ofCall(call) {
-    const views = (list) => listed(list, (v) => this.bufferButton(this.model.doc.views[v][0],
+    const views = (list) => listed(list, (v) => this.bufferLink(this.model.doc.views[v][0],
       this.model.buffers[this.model.doc.views[v][0]].name));
     const why = this.model.doc.breaks.find((b) => b.op === call.op);
     return [
@@ -194,7 +207,7 @@ class Panel {
       el("h2", {}, "Where the time goes"),
       facts([...families].sort((a, b) => b[1] - a[1])
         .map(([f, us]) => [f, `${us.toFixed(1)} us, ${((100 * us) / all).toFixed(0)} %`])),
-      section("Longest kernels", listed(heavy, (n) => this.nodeButton(n, `${n.us.toFixed(2)} us`))),
+      section("Longest kernels", listed(heavy, (n) => this.nodeLink(n, `${n.us.toFixed(2)} us`))),
       section("Settings", facts([
         ["target", doc.target],
         ["options", doc.options],
@@ -233,7 +246,7 @@ function breaksView(model, choose) {
       `(one stream: ${doc.bodies[index].chain_us.toFixed(1)} us)`
     : null;
   out.push(section("What the host does", el("ol", {}, ...doc.script.map((step) => el("li", {},
-    name(step) ?? el("button", { class: "link", onclick: () => choose({ kind: "call", id: step[1] }) },
+    name(step) ?? linkTo(`c${step[1]}`, () => choose({ kind: "call", id: step[1] }),
       `${step[0]} ${doc.calls[step[1]].function}`))))));
   return out;
 }

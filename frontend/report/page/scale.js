@@ -1,7 +1,10 @@
 // From time to pixels: repeats that are folded take less of the axis, and the view zooms into the
 // rest. "Place" below is a time after folding, in microseconds.
 
-/** What a repeat would hide: from the end of its first copy to the end of its last one. */
+/**
+ * What a repeat would hide: from the end of its first copy to the end of its last one. Folded it
+ * takes less room than the first copy, which is drawn in full.
+ */
 function spanOf(model, r) {
   const span = { repeat: r, members: [], t1: -Infinity, t2: -Infinity, low: Infinity, high: 0 };
   let begin = Infinity;
@@ -16,7 +19,8 @@ function spanOf(model, r) {
       span.t1 = Math.max(span.t1, n.end);
     }
   }
-  span.width = Math.max(span.t1 - begin, 0);
+  span.first = Math.max(span.t1 - begin, 0);
+  span.width = 0.4 * span.first;
   return span;
 }
 
@@ -29,7 +33,7 @@ function foldable(model) {
   model.doc.repeats.forEach((repeat, r) => {
     if (repeat.count < 3) return;
     const span = spanOf(model, r);
-    if (span.members.length < 3 || !(span.t2 - span.t1 > 1.5 * span.width)) return;
+    if (span.members.length < 3 || !(span.t2 - span.t1 > 1.5 * span.first)) return;
     span.members = span.members.filter((n) => n.start >= span.t1 - 1e-9);
     for (const n of span.members) {
       span.low = Math.min(span.low, n.lane);
@@ -103,7 +107,7 @@ function layout(model, spans) {
   for (const b of model.buffers) if (b.end >= b.start) put(b);
   const crossing = model.edges.filter(
     (e) => e.from.lane !== e.to.lane && !(e.from.hidden && e.to.hidden));
-  return { warp, spans, rows, crossing, end: warp.place(model.end) };
+  return { warp, spans, rows, crossing, end: warp.place(model.end) || 1 };
 }
 
 /** A step of the axis: 1, 2 or 5 times a power of ten, at least `least`. */

@@ -7,12 +7,19 @@ function hueOf(node, by, families) {
   return HUES[families.indexOf(node.kernel.family) % HUES.length];
 }
 
+const LEAST_ROW = 16;
+
 /** Heights: rows share the room they are given, but stay legible and no thicker than need be. */
 function measureRows(model, room) {
   const rows = model.lanes + (model.hostRow ? 1 : 0);
   const top = AXIS + (model.bodies.length > 1 ? STRIP : 0);
-  const row = Math.max(24, Math.min(68, Math.floor((room - top - 4) / rows)));
-  return { rows, top, row, height: top + rows * row + 4 };
+  const row = Math.max(LEAST_ROW, Math.min(68, Math.floor((room - top - 4) / rows)));
+  return { rows, top, row, gap: row < 24 ? 1 : 3, height: top + rows * row + 4 };
+}
+
+/** What many streams need at least: more than their usual share of the window, to show them all. */
+function leastHeight(model) {
+  return measureRows(model, 0).height;
 }
 
 class Timeline {
@@ -28,8 +35,8 @@ class Timeline {
 
   box(node) {
     const x = this.view.toX(node.p1);
-    return { x, w: Math.max(this.view.toX(node.p2) - x, 1), y: this.rowTop(node.lane) + 3,
-      h: this.size.row - 6 };
+    return { x, w: Math.max(this.view.toX(node.p2) - x, 1), y: this.rowTop(node.lane) + this.size.gap,
+      h: this.size.row - 2 * this.size.gap };
   }
 
   /** What state says to look at: the chosen node with its neighbours, matches, the critical path. */
@@ -57,16 +64,40 @@ class Timeline {
     c.rect(view.left, this.size.top, view.width - view.left, view.height - this.size.top);
     c.clip();
     drawGrid(c, view, plan, theme);
+    this.drawCrossing(state);
     for (const span of plan.spans) this.drawSpan(span, state);
     for (const h of this.model.host) this.drawHost(h, state);
     for (const row of plan.rows) this.drawNodes(row, state);
-    this.drawCrossing(state);
     this.drawChosenEdges(state);
     c.restore();
     this.drawNames();
     drawAxis(c, view, plan, theme);
     for (const span of plan.spans) drawSkip(c, view, span, theme);
     if (this.model.bodies.length > 1) this.drawGraphs();
+    this.drawMatches();
+    this.drawScroll();
+  }
+
+  /** Where the matches are, on the axis: they may be thinner than a pixel below it. */
+  drawMatches() {
+    const { c, view, theme } = this;
+    c.fillStyle = theme.mark;
+    for (const id of this.found ?? []) {
+      const x = view.toX(this.model.nodes[id].p1);
+      if (x >= view.left && x <= view.width) c.fillRect(x, AXIS - 4, 2, 4);
+    }
+  }
+
+  /** How much of the rows is shown, where not all are. */
+  drawScroll() {
+    const { c, view, theme } = this;
+    const room = view.height - this.size.top;
+    const share = room / (view.rowsHeight - this.size.top);
+    if (share >= 1) return;
+    c.fillStyle = theme.dim;
+    c.beginPath();
+    c.roundRect(view.width - 6, this.size.top + view.y * share + 2, 4, room * share - 4, 2);
+    c.fill();
   }
 
   drawRows() {
@@ -140,9 +171,9 @@ class Timeline {
     const { c, theme } = this;
     const hue = hueOf(node, state.colour, this.families);
     const chosen = state.selected?.kind === "node" && state.selected.id === node.id;
-    c.globalAlpha = this.bright && !this.bright.has(node) ? 0.28 : 1;
+    c.globalAlpha = this.bright && !this.bright.has(node) ? 0.4 : 1;
     const gap = b.w > 6 ? 0.75 : 0;
-    c.fillStyle = b.w > 3 ? theme.fill(hue) : theme.edge(hue);
+    c.fillStyle = b.w > 4 ? theme.fill(hue) : theme.edge(hue);
     c.beginPath();
     c.roundRect(b.x + gap, b.y, b.w - 2 * gap, b.h, Math.min(4, b.w / 4));
     c.fill();
@@ -158,22 +189,24 @@ class Timeline {
       c.fillStyle = theme.accent;
       c.fillRect(b.x + gap, b.y + b.h - 3, b.w - 2 * gap, 3);
     }
-    if (b.w > 30) this.drawLabel(node, b, theme.text(hue));
+    if (b.w > 14) this.drawLabel(node, b, theme.text(hue));
     c.globalAlpha = 1;
   }
 
   /** Up to three lines: the op, the kernel, the time. They stay in view while the box does. */
   drawLabel(node, b, colour) {
     const { c, view, theme } = this;
-    const x = Math.max(b.x, view.left) + 6;
-    const room = Math.min(b.x + b.w, view.width) - x - 5;
+    const margin = b.w < 44 ? 3 : 6;
+    const x = Math.max(b.x, view.left) + margin;
+    const room = Math.min(b.x + b.w, view.width) - x - margin + 1;
     const lines = b.h >= 46 ? 3 : b.h >= 32 ? 2 : 1;
     c.font = `11px ${theme.mono}`;
     const char = this.charWidth ?? (this.charWidth = c.measureText("0".repeat(50)).width / 50);
     const op = node.ops.length > 0 ? opName(node.ops[node.ops.length - 1]) : node.key;
     const time = `${node.us.toFixed(2)} us`;
     const texts = [fittedName(op, room, char)];
-    if (lines > 2) texts.push(fitted(shortSymbol(node.kernel.symbol), room, char));
+    const kernel = fitted(shortSymbol(node.kernel.symbol), room, char);
+    if (lines > 2 && (kernel.length > 7 || !kernel.endsWith("\u2026"))) texts.push(kernel);
     if (lines > 1 && time.length * char <= room) texts.push(time);
     const middle = b.y + b.h / 2;
     c.textBaseline = "middle";
@@ -188,8 +221,9 @@ class Timeline {
 
   spanBox(span) {
     const x = this.view.toX(span.p1);
-    const y = this.rowTop(span.low) + 3;
-    return { x, w: this.view.toX(span.p2) - x, y, h: this.rowTop(span.high) + this.size.row - 3 - y };
+    const y = this.rowTop(span.low) + this.size.gap;
+    return { x, w: this.view.toX(span.p2) - x, y,
+      h: this.rowTop(span.high) + this.size.row - this.size.gap - y };
   }
 
   /** A folded repeat: the copies that look like the one before it. */
@@ -215,7 +249,7 @@ class Timeline {
     const lines = [
       `${repeat.prefix}1..${repeat.count - 1}: ${repeat.count - 1} more`,
       `${span.members.length} kernels, ${(span.t2 - span.t1).toFixed(1)} us`,
-      hits > 0 ? `${hits} matches: click to open` : "click to open",
+      hits > 0 ? `click to open, ${hits} found` : "click to open",
     ];
     c.font = `12px ${theme.sans}`;
     c.textBaseline = "middle";
@@ -241,7 +275,7 @@ class Timeline {
     const { c, view, theme } = this;
     const b = this.hostBox(h);
     if (b.x > view.width || b.x + b.w < view.left) return;
-    const chosen = state.selected?.kind === "call" && state.selected.id === h.call;
+    const chosen = h.kind === "call" && state.selected?.kind === "call" && state.selected.id === h.call;
     c.fillStyle = h.kind === "call" ? theme.grid : "transparent";
     c.strokeStyle = chosen ? theme.ink : theme.dim;
     c.lineWidth = chosen ? 2.5 : 1;
@@ -277,7 +311,7 @@ class Timeline {
     return to;
   }
 
-  /** Edges between streams: always there, faint, all in one stroke. */
+  /** Edges between streams: always there, below the boxes, the fainter the more there are. */
   drawCrossing(state) {
     const { c, view, theme, plan } = this;
     const [left, right] = [view.toPlace(view.left), view.toPlace(view.width)];
@@ -290,8 +324,8 @@ class Timeline {
     }
     c.strokeStyle = theme.ink;
     c.lineWidth = 1;
-    c.globalAlpha = (this.bright || state.hover?.kind === "node" ? 0.12 : 0.3) /
-      Math.max(1, Math.log10(1 + count / 100));
+    const quiet = this.bright || state.hover?.kind === "node";
+    c.globalAlpha = (quiet ? 0.4 : 1) * Math.min(0.45, Math.max(0.06, 0.45 * (150 / count) ** 0.5));
     c.stroke();
     c.globalAlpha = 1;
   }
