@@ -44,6 +44,10 @@ std::string too_large(const TensorType& t, const DimTable& dims) {
 
 }  // namespace
 
+bool can_stand_outside(OpKind kind) {
+  return kind != OpKind::input && kind != OpKind::param && kind != OpKind::host && !info(kind).free;
+}
+
 Graph::Added Graph::try_add(NewOp op) {
   const OpInfo& table = info(op.kind);
   const auto count = static_cast<int>(op.operands.size());
@@ -93,9 +97,21 @@ Graph::Added Graph::try_add(NewOp op) {
   }
   if (!answer.error.empty()) return {{}, std::move(answer.error)};
   if (!size_fits(answer.type)) return {{}, too_large(answer.type, dims)};
+  if (!op.more.empty() && op.kind != OpKind::host) {
+    return {{}, fmt::format("{} has one result", table.name)};
+  }
+  if (op.outside && !can_stand_outside(op.kind)) {
+    return {{}, fmt::format("{} needs no kernel, so it cannot be kept out of graphs", table.name)};
+  }
+  for (const TensorType& t : op.more) {
+    if (!size_fits(t)) return {{}, too_large(t, dims)};
+  }
   const ValueId result{static_cast<uint32_t>(values_.size())};
-  values_.push_back({OpId{static_cast<uint32_t>(ops_.size())}, answer.type, answer.state});
-  ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), result, op.name, op.loc});
+  const OpId id{static_cast<uint32_t>(ops_.size())};
+  values_.push_back({id, answer.type, answer.state});
+  for (TensorType& t : op.more) values_.push_back({id, std::move(t), false});
+  ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), result, op.name, op.loc,
+                  static_cast<uint32_t>(1 + op.more.size()), op.outside});
   return {result, {}};
 }
 
@@ -143,21 +159,32 @@ Place Graph::place(const Loc& loc) const {
   return {std::string(strings[loc.file]), loc.line, loc.column, loc.end_column};
 }
 
+void Graph::carry_dims(const Graph& from, TensorType& type) {
+  if (type.shape.is_static()) return;
+  for (const DimTable::Symbol& d : from.dims.symbols()) {
+    dims.symbol(d.name, d.default_value, d.max);
+  }
+  for (Dim& d : std::span(&type.shape[0], static_cast<size_t>(type.shape.rank()))) {
+    if (d.is_const()) continue;
+    const auto moved = dims.parse(from.dims.str(d));
+    ensure(moved.has_value(), "a dim does not survive being printed and parsed");
+    d = *moved;
+  }
+}
+
 ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operands) {
   const Op& op = from.op(id);
-  NewOp copy{op.kind, op.attrs, std::move(operands), from.type(op.result), {}, op.loc};
+  NewOp copy{op.kind, op.attrs, std::move(operands), from.type(op.result), {},
+             op.loc,  {},       op.outside};
   if (op.name.valid()) copy.name = strings.intern(from.strings[op.name]);
   if (op.loc.file.valid()) copy.loc.file = strings.intern(from.strings[op.loc.file]);
-  if (&from != this && !copy.type->shape.is_static()) {
-    for (const DimTable::Symbol& d : from.dims.symbols()) {
-      dims.symbol(d.name, d.default_value, d.max);
-    }
-    for (Dim& d : std::span(&copy.type->shape[0], static_cast<size_t>(copy.type->shape.rank()))) {
-      if (d.is_const()) continue;
-      const auto moved = dims.parse(from.dims.str(d));
-      ensure(moved.has_value(), "a dim does not survive being printed and parsed");
-      d = *moved;
-    }
+  for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));
+  if (&from != this) {
+    carry_dims(from, *copy.type);
+    for (TensorType& t : copy.more) carry_dims(from, t);
+  }
+  if (auto* host = std::get_if<HostAttr>(&copy.attrs)) {
+    host->function = strings.intern(from.strings[host->function]);
   }
   if (const ConstAttr* c = std::get_if<ConstAttr>(&op.attrs)) {
     Literal l = from.literals[c->literal];

@@ -1,7 +1,6 @@
 // The op graph: ops and values in arenas, addressed by index.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,22 +14,11 @@
 #include <vector>
 
 #include "ir/diagnostic.hpp"
+#include "ir/ids.hpp"
 #include "ir/op.hpp"
 #include "ir/type.hpp"
 
 namespace braid::ir {
-
-/// Typed indices, so that an op cannot be passed for a value.
-template <class Tag>
-struct Id {
-  uint32_t index = UINT32_MAX;
-  constexpr bool valid() const { return index != UINT32_MAX; }
-  constexpr auto operator<=>(const Id&) const = default;
-};
-using OpId = Id<struct OpTag>;
-using ValueId = Id<struct ValueTag>;
-using RegionId = Id<struct RegionTag>;
-using StrId = Id<struct StrTag>;
 
 /// Interned strings: names and file names.
 class Strings {
@@ -71,7 +59,6 @@ struct Value {
   bool state = false;  // a version of a param, not a tensor: only read, assign, update take it
 };
 
-/// Every op of the present kinds has exactly one result.
 struct Op {
   OpKind kind;
   Attrs attrs;
@@ -79,6 +66,12 @@ struct Op {
   ValueId result;
   StrId name;  // scoped: "block3/mlp/w1"; unique for inputs and params
   Loc loc;
+  /// Only a host op may have more than one: the values from `result` on.
+  uint32_t results = 1;
+  /// Kept out of CUDA graphs at its author's wish. Not for free ops, inputs and params.
+  bool outside = false;
+
+  ValueId result_at(uint32_t i) const { return ValueId{result.index + i}; }
 };
 
 struct Output {
@@ -114,9 +107,11 @@ class Graph {
     std::optional<TensorType> type{};  // where the operands do not imply it
     StrId name{};
     Loc loc{};
+    std::vector<TensorType> more{};  // types of a host op's results after the first
+    bool outside = false;
   };
   struct Added {
-    ValueId value;
+    ValueId value;      // the first result
     std::string error;  // not empty: nothing was added
   };
   /// Checks operand count and types by the op table and appends the op.
@@ -145,8 +140,8 @@ class Graph {
   std::vector<std::vector<OpId>> users() const;
   Place place(const Loc& loc) const;
 
-  /// Copies op `id` of `from` into this graph with the given operands (names, places, literals
-  /// and symbols carried over).
+  /// Copies op `id` of `from` into this graph with the given operands (names, places, literals,
+  /// marks and symbols carried over). Returns its first result.
   ValueId clone_op(const Graph& from, OpId id, std::vector<ValueId> operands);
 
   /// Gives every symbol its value and makes all types static.
@@ -154,9 +149,19 @@ class Graph {
   void bind_dims(const DimTable::Bindings& bindings);
 
  private:
+  /// Makes the type's symbols of `from` those of this graph.
+  void carry_dims(const Graph& from, TensorType& type);
+
   std::vector<Op> ops_;
   std::vector<Value> values_;
 };
+
+/// Whether an op of the kind may carry Op::outside.
+bool can_stand_outside(OpKind kind);
+/// Enters a copy of `op` whose first result is `copy` into `to`, which maps its graph's values.
+inline void map_results(std::vector<ValueId>& to, const Op& op, ValueId copy) {
+  for (uint32_t i = 0; i < op.results; ++i) to[op.result.index + i] = ValueId{copy.index + i};
+}
 
 /// Everything that add() cannot see: order, unique names, state chains, outputs. Empty = well
 /// formed.

@@ -35,8 +35,14 @@ using Ref = std::shared_ptr<const WideTensor>;
 
 class Interpreter {
  public:
-  Interpreter(const Graph& g, const TensorMap& inputs, TensorMap& params, Rounding rounding)
-      : g_(g), inputs_(inputs), params_(params), rounding_(rounding), values_(g.values().size()) {
+  Interpreter(const Graph& g, const TensorMap& inputs, TensorMap& params, Rounding rounding,
+              const HostFunctions& functions)
+      : g_(g),
+        inputs_(inputs),
+        params_(params),
+        rounding_(rounding),
+        functions_(functions),
+        values_(g.values().size()) {
     last_use_.resize(g.values().size(), 0);
     for (uint32_t i = 0; i < g.ops().size(); ++i) {
       for (ValueId v : g.ops()[i].operands) last_use_[v.index] = i;
@@ -47,7 +53,11 @@ class Interpreter {
   TensorMap run() {
     for (uint32_t i = 0; i < g_.ops().size(); ++i) {
       const Op& op = g_.ops()[i];
-      values_[op.result.index] = evaluate(op);
+      if (op.kind == OpKind::host) {
+        call(op);
+      } else {
+        values_[op.result.index] = evaluate(op);
+      }
       for (ValueId v : op.operands) {
         if (last_use_[v.index] == i) values_[v.index].reset();
       }
@@ -92,6 +102,17 @@ class Interpreter {
     WideTensor result = compute(op, type);
     if (rounding_ == Rounding::dtype) round_to_dtype(result);
     return std::make_shared<WideTensor>(std::move(result));
+  }
+
+  void call(const Op& op) {
+    std::vector<HostTensor> arguments, results;
+    for (size_t i = 0; i < op.operands.size(); ++i) arguments.push_back(narrow(in(op, i)));
+    for (uint32_t i = 0; i < op.results; ++i) results.emplace_back(g_.type(op.result_at(i)));
+    find_host_function(functions_, g_.strings[std::get<HostAttr>(op.attrs).function])(arguments,
+                                                                                      results);
+    for (uint32_t i = 0; i < op.results; ++i) {
+      values_[op.result_at(i).index] = std::make_shared<WideTensor>(widen(results[i]));
+    }
   }
 
   Ref version(const Op& op, Ref value) {
@@ -145,6 +166,7 @@ class Interpreter {
   const TensorMap& inputs_;
   TensorMap& params_;
   Rounding rounding_;
+  const HostFunctions& functions_;
   std::vector<Ref> values_;
   std::vector<uint32_t> last_use_;
   std::map<uint32_t, std::string> param_of_;  // by value of any version
@@ -167,7 +189,9 @@ int64_t interpret_bytes(const Graph& graph) {
   int64_t held = 0, most = 0;
   for (size_t i = 0; i < graph.ops().size(); ++i) {
     const Op& op = graph.ops()[i];
-    if (__builtin_add_overflow(held, bytes(op.result), &held)) return INT64_MAX;
+    for (uint32_t r = 0; r < op.results; ++r) {
+      if (__builtin_add_overflow(held, bytes(op.result_at(r)), &held)) return INT64_MAX;
+    }
     most = std::max(most, held);
     for (ValueId v : op.operands) {
       if (last_use[v.index] != i) continue;
@@ -179,8 +203,8 @@ int64_t interpret_bytes(const Graph& graph) {
 }
 
 TensorMap interpret(const Graph& graph, const TensorMap& inputs, TensorMap& params,
-                    Rounding rounding) {
-  return Interpreter(graph, inputs, params, rounding).run();
+                    Rounding rounding, const HostFunctions& functions) {
+  return Interpreter(graph, inputs, params, rounding, functions).run();
 }
 
 }  // namespace braid::ir

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/graph.hpp"
+#include "ir/host.hpp"
 #include "ir/tensor.hpp"
 
 namespace braid::ir {
@@ -22,8 +23,11 @@ using TensorMap = std::map<std::string, WideTensor>;
 /// last version of each. Integers wrap to their dtype after every op; integer division or
 /// remainder by zero gives 0; float to integer casts saturate and map NaN to 0; gather and update
 /// clamp their indices. Throws Error when an input is missing or has another type.
+///
+/// Host ops call `functions` in op order, with arguments rounded to their dtypes; Error E0806 for a
+/// function that is not there.
 TensorMap interpret(const Graph& graph, const TensorMap& inputs, TensorMap& params,
-                    Rounding rounding = Rounding::wide);
+                    Rounding rounding = Rounding::wide, const HostFunctions& functions = {});
 
 /// The most bytes of tensors that interpret() holds at one time besides `inputs` and `params`, or
 /// INT64_MAX if they are more than that. The graph must be static.

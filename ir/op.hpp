@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/ids.hpp"
 #include "ir/scalar.hpp"
 #include "ir/type.hpp"
 
@@ -31,6 +32,7 @@ enum class OpKind : uint8_t {
   concat = 11,   //  (T..) -> U                 along one axis
   gather = 12,   //  (T, indices) -> U          rows of `axis` by clamped i32/i64 index
   scatter = 13,  //  (T, indices, U) -> T       rows of `axis` by index, combined with those of U
+  host = 14,     //  (T..) -> (U..)              a function of the host's, by name
 };
 
 enum class ViewKind : uint8_t { reshape = 0, transpose = 1, broadcast = 2, slice = 3 };
@@ -88,8 +90,14 @@ struct ScalarAttr {
   double value = 0;
   bool operator==(const ScalarAttr&) const = default;
 };
+/// A host op without results of its own has one empty tensor, i8[0].
+struct HostAttr {
+  StrId function;     // the name that callers register it under
+  bool pure = false;  // no side effects: may be dropped, and reordered with other host ops
+  bool operator==(const HostAttr&) const = default;
+};
 using Attrs = std::variant<std::monostate, MapAttr, ReduceAttr, DotAttr, ViewAttr, AxisAttr,
-                           ScatterAttr, ConstAttr, ParamAttr, ScalarAttr>;
+                           ScatterAttr, ConstAttr, ParamAttr, ScalarAttr, HostAttr>;
 
 class Graph;
 struct Op;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 
@@ -69,6 +70,7 @@ bool find_op(std::string_view name, Graph::NewOp& op) {
     op.attrs = AxisAttr{};
   }
   if (op.kind == OpKind::scatter) op.attrs = ScatterAttr{};
+  if (op.kind == OpKind::host) op.attrs = HostAttr{};
   return true;
 }
 
@@ -122,6 +124,7 @@ class Parser : Reader {
 
   void line() {
     defined_.clear();
+    also_defined_.clear();
     const Place place = token_.place;
     try {
       try {
@@ -145,6 +148,7 @@ class Parser : Reader {
     } catch (const LineError&) {
       // Uses of what this line should have defined stay silent.
       if (!defined_.empty()) values_.emplace(defined_, ValueId{});
+      for (const std::string& v : also_defined_) values_.emplace(v, ValueId{});
       skip_line();
     }
   }
@@ -287,6 +291,7 @@ class Parser : Reader {
     if (state) advance();
     Graph::NewOp op{};
     op.type = type();
+    while (at_symbol(",")) more_results(op);
     take_symbol("=");
     const Place place = token_.place;
     const std::string name = take(Kind::word, "an op");
@@ -321,6 +326,22 @@ class Parser : Reader {
            type_place);
     }
     values_.emplace(defined_, added.value);
+    for (uint32_t i = 0; i < also_defined_.size(); ++i) {
+      values_.emplace(also_defined_[i], ValueId{added.value.index + 1 + i});
+    }
+  }
+
+  /// ", %4: i32[1]": a host op's results after the first.
+  void more_results(Graph::NewOp& op) {
+    advance();
+    const Place place = token_.place;
+    const std::string number = take(Kind::value, "a value such as %3");
+    const bool twice = values_.count(number) || number == defined_ ||
+                       std::count(also_defined_.begin(), also_defined_.end(), number) > 0;
+    if (twice) fail("E0201", fmt::format("%{} is defined twice", number), place);
+    also_defined_.push_back(number);
+    take_symbol(":");
+    op.more.push_back(type());
   }
 
   uint32_t literal(const TensorType& t) {
@@ -417,6 +438,14 @@ class Parser : Reader {
       }
       if (name == "scale") return void(a->scale = take_double("the scale"));
     }
+    if (auto* a = std::get_if<HostAttr>(&op.attrs)) {
+      if (name == "function") {
+        a->function = graph_.strings.intern(take(Kind::string, "the function's name in quotes"));
+        return;
+      }
+      if (name == "pure") return void(a->pure = take_bool());
+    }
+    if (name == "graph") return void(op.outside = !take_bool());
     if (op.kind == OpKind::input && name == "scalar") {
       op.attrs = ScalarAttr{take_double("the scalar's value")};
       return;
@@ -450,6 +479,7 @@ class Parser : Reader {
   StrId file_;
   std::unordered_map<std::string, ValueId> values_;  // by number as written; invalid: poisoned
   std::string defined_;                              // by the current line
+  std::vector<std::string> also_defined_;            // its results after the first
 };
 
 }  // namespace

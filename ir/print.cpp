@@ -116,6 +116,10 @@ std::string attributes(const Graph& g, const Op& op) {
       return a == ParamAttr{} ? "" : fmt::format("scale={}", a.scale);
     }
     std::string operator()(const ScalarAttr& a) const { return fmt::format("scalar={}", a.value); }
+    std::string operator()(const HostAttr& a) const {
+      return fmt::format("function={}{}", quoted(g.strings[a.function]),
+                         a.pure ? ", pure=true" : "");
+    }
     std::string operator()(const MapAttr&) const { return {}; }
     std::string operator()(const ConstAttr&) const { return {}; }
     std::string operator()(std::monostate) const { return {}; }
@@ -126,8 +130,13 @@ std::string attributes(const Graph& g, const Op& op) {
 std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
   const Op& op = g.op(id);
   const Value& v = g.value(op.result);
-  std::string s = fmt::format("%{}: {}{} = {}", op.result.index, v.state ? "state " : "",
-                              to_string(v.type, &g.dims), mnemonic(op));
+  std::string s = fmt::format("%{}: {}{}", op.result.index, v.state ? "state " : "",
+                              to_string(v.type, &g.dims));
+  for (uint32_t i = 1; i < op.results; ++i) {
+    const ValueId more = op.result_at(i);
+    s += fmt::format(", %{}: {}", more.index, to_string(g.type(more), &g.dims));
+  }
+  s += " = " + mnemonic(op);
   if (const auto* c = std::get_if<ConstAttr>(&op.attrs)) {
     s += " " + literal_text(g.literals[c->literal]);
   }
@@ -135,7 +144,9 @@ std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
     s += fmt::format("{} %{}", i ? "," : "", op.operands[i].index);
   }
   if (op.name.valid()) s += " " + quoted(g.strings[op.name]);
-  if (const std::string a = attributes(g, op); !a.empty()) s += " {" + a + "}";
+  std::string a = attributes(g, op);
+  if (op.outside) a += a.empty() ? "graph=false" : ", graph=false";
+  if (!a.empty()) s += " {" + a + "}";
   if (options.places && op.loc.line != 0) s += place_text(g, op.loc);
   return s;
 }

@@ -430,4 +430,9 @@ TypeAnswer type_scatter(const TypeQuery& q) {
   return implied(q, t, what);
 }
 
+TypeAnswer type_host(const TypeQuery& q) {
+  if (!q.declared) return refuse("host: the type of the result is needed");
+  return accept(*q.declared);
+}
+
 }  // namespace braid::ir

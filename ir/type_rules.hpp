@@ -19,5 +19,6 @@ TypeAnswer type_view(const TypeQuery& q);
 TypeAnswer type_concat(const TypeQuery& q);
 TypeAnswer type_gather(const TypeQuery& q);
 TypeAnswer type_scatter(const TypeQuery& q);
+TypeAnswer type_host(const TypeQuery& q);
 
 }  // namespace braid::ir

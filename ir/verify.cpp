@@ -43,7 +43,12 @@ class Verifier {
   /// Operands and result are values of this graph, operands defined before.
   bool wired(uint32_t i) {
     const Op& op = g_.ops()[i];
-    if (op.result.index >= g_.values().size() || g_.value(op.result).def != OpId{i}) {
+    bool defines = op.results > 0;
+    for (uint32_t r = 0; defines && r < op.results; ++r) {
+      const ValueId v = op.result_at(r);
+      defines = v.index < g_.values().size() && g_.value(v).def == OpId{i};
+    }
+    if (!defines) {
       bad(op.loc, "E0901", fmt::format("op {}, {}, does not define its result", i, name(op)));
       return false;
     }
@@ -75,6 +80,14 @@ class Verifier {
       good = good && v.state == (takes_state && k == 0);
     }
     if (!good) return bad_op(i, "E0905", fmt::format("{} has operands of a wrong kind", name(op)));
+    if (op.results > 1 && op.kind != OpKind::host) {
+      return bad_op(i, "E0905", fmt::format("{} has more than one result", name(op)));
+    }
+    if (op.outside && !can_stand_outside(op.kind)) {
+      return bad_op(
+          i, "E0905",
+          fmt::format("{} needs no kernel, so it cannot be kept out of graphs", name(op)));
+    }
     TypeAnswer answer;
     try {
       answer = table.type_rule(q);
@@ -111,6 +124,10 @@ class Verifier {
 
   void named(uint32_t i) {
     const Op& op = g_.ops()[i];
+    if (const auto* host = std::get_if<HostAttr>(&op.attrs);
+        host && g_.strings[host->function].empty()) {
+      bad_op(i, "E0902", "a host op needs the name of its function: {function=\"name\"}");
+    }
     if (op.kind != OpKind::input && op.kind != OpKind::param) return;
     const std::string_view text = g_.strings[op.name];
     if (text.empty()) {

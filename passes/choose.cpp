@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -13,6 +14,7 @@
 #include "passes/cost.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/plan.hpp"
+#include "passes/script.hpp"
 
 namespace braid {
 namespace {
@@ -60,17 +62,31 @@ class Chooser {
     p_.dims = c_.dims;
     p_.repeats = g_.repeats;
     p_.source_ops = c_.source_ops;
-    p_.graphs = c_.levels.graphs;
-    if (c_.levels.runs > 1) {
-      for (uint32_t op : c_.levels.certificate) {
-        p_.certificate.push_back(op_label(g_, g_.ops()[op]));
-      }
-    }
+    proof();
     buffer_of_.assign(g_.values().size(), kNone);
     interface();
-    p_.bodies.emplace_back();
-    for (const Group& group : c_.fusion.groups) node(group);
-    p_.script.push_back({Step::Kind::launch, 0});
+    std::vector<Step> order;
+    for (const Group& group : c_.fusion.groups) {
+      if (group.family == FamilyId::host) {
+        order.push_back({Step::Kind::call, call(group)});
+      } else {
+        const bool outside = g_.op(group.ops[0]).outside;
+        if (!continues(order, group.level, outside)) {
+          order.push_back({Step::Kind::launch, static_cast<uint32_t>(p_.bodies.size())});
+          Body& body = p_.bodies.emplace_back();
+          body.run = group.level;
+          body.stream = outside;
+        }
+        p_.bodies.back().nodes.push_back(node(group));
+      }
+    }
+    // A graph without work is a program that does nothing: one empty launch.
+    if (order.empty()) {
+      p_.graphs = p_.runs = 1;
+      p_.bodies.emplace_back();
+      order.push_back({Step::Kind::launch, 0});
+    }
+    p_.script = write_script(p_, order);
     addressable();
     for (ParamBinding& b : p_.params) {
       const auto it = newest_.find(b.first_value);
@@ -80,6 +96,79 @@ class Chooser {
   }
 
  private:
+  /// What the levels pass proved, and what stands outside graphs.
+  void proof() {
+    const Levels& levels = c_.levels;
+    p_.graphs = levels.graphs;
+    p_.runs = levels.runs;
+    const auto labels = [&](const std::vector<uint32_t>& ops) {
+      std::vector<std::string> text;
+      for (uint32_t op : ops) text.push_back(op_label(g_, g_.ops()[op]));
+      return text;
+    };
+    if (levels.runs > 1) {
+      p_.certificate = labels(levels.certificate);
+      p_.second_certificate = labels(levels.second);
+    }
+    for (uint32_t i = 0; i < g_.ops().size(); ++i) {
+      const ir::Op& op = g_.ops()[i];
+      if (levels.run[i] == kNone || colour_of(op) == Colour::graph) continue;
+      Break b{op_label(g_, op), place_text(g_, op.loc), levels.run[i], {}, {}};
+      if (const auto* host = std::get_if<ir::HostAttr>(&op.attrs)) {
+        const bool returns = g_.type(op.result).bytes() > 0;
+        b.reason = fmt::format("the host function '{}' {}", g_.strings[host->function],
+                               returns ? "returns tensors to the graph" : "runs on the host");
+        b.remedy = returns ? "replace it by ops, or call it where no later op needs its results"
+                           : "call it where no later op has to wait for it";
+      } else {
+        b.reason = "it is marked to stay out of graphs";
+        b.remedy = "remove 'graph = false'";
+      }
+      p_.breaks.push_back(std::move(b));
+    }
+  }
+
+  /// Whether the last step launches a body that kernels of this run and kind belong to.
+  bool continues(const std::vector<Step>& order, uint32_t run, bool outside) const {
+    if (order.empty() || order.back().kind != Step::Kind::launch) return false;
+    const Body& body = p_.bodies[order.back().index];
+    return body.run == run && body.stream == outside;
+  }
+
+  /// The first and last run that all ops of a group can belong to.
+  std::pair<uint32_t, uint32_t> window(const Group& group) const {
+    uint32_t earliest = 0, latest = kNone;
+    for (OpId id : group.ops) {
+      earliest = std::max(earliest, c_.levels.earliest[id.index]);
+      latest = std::min(latest, c_.levels.latest[id.index]);
+    }
+    return {earliest, latest};
+  }
+
+  uint32_t call(const Group& group) {
+    const ir::Op& op = g_.op(group.ops[0]);
+    Call call;
+    call.function = std::string(g_.strings[std::get<ir::HostAttr>(op.attrs).function]);
+    call.op = op_label(g_, op);
+    call.place = place_text(g_, op.loc);
+    call.level = group.level;
+    std::tie(call.earliest, call.latest) = window(group);
+    for (ValueId v : op.operands) {
+      // Through reshapes and the read of a param to what lies in memory, under the operand's type.
+      ValueId root = memory_root(g_, v);
+      if (g_.def(root).kind == OpKind::read) root = g_.def(root).operands[0];
+      const uint32_t seen = view_as(root, g_.type(v));
+      call.args.push_back(seen);
+      call.values.push_back(root.index);
+    }
+    for (ValueId v : group.outputs) {
+      call.results.push_back(view_of(v));
+      call.result_values.push_back(v.index);
+    }
+    p_.calls.push_back(std::move(call));
+    return static_cast<uint32_t>(p_.calls.size() - 1);
+  }
+
   /// What follows adds up buffers: together they must stay below 2^62 bytes, as each does.
   void addressable() const {
     constexpr int64_t kMost = int64_t{1} << 62;
@@ -177,7 +266,16 @@ class Chooser {
     return it->second;
   }
 
-  void node(const Group& group) {
+  uint32_t view_as(ValueId v, const TensorType& type) {
+    const uint32_t plain = view_of(v);
+    if (p_.views[plain].type == type) return plain;
+    p_.views.push_back(p_.views[plain]);
+    p_.views.back().type = type;
+    p_.views.back().strides = row_major_strides(type.shape.extents());
+    return static_cast<uint32_t>(p_.views.size() - 1);
+  }
+
+  Node node(const Group& group) {
     std::vector<ValueId> sources;
     ir::Graph body = extract_body(g_, group, &sources);
     Node n;
@@ -197,6 +295,7 @@ class Chooser {
     const uint32_t kernel = kernel_of(group, std::move(body));
     n.kernel = kernel;
     n.level = group.level;
+    std::tie(n.earliest, n.latest) = window(group);
     n.place = place_text(g_, g_.op(group.ops.back()).loc);
     const std::vector<ArgSlot>& slots = p_.kernels[kernel].args;
     for (size_t s = 0; s < sources.size(); ++s) {
@@ -214,7 +313,7 @@ class Chooser {
       n.values_before.push_back(kNone);
     }
     n.estimate_us = estimate_us(p_.kernels[kernel], options_.target);
-    p_.bodies[0].nodes.push_back(std::move(n));
+    return n;
   }
 
   uint32_t kernel_of(const Group& group, ir::Graph body) {

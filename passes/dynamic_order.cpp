@@ -37,7 +37,10 @@ bool DynamicOrder::add(ir::OpId from, ir::OpId to) {
     if (users_.empty()) users_ = graph_.users();
     std::vector<uint32_t> later, earlier;
     const auto successors = [&](uint32_t u, auto visit) {
-      for (ir::OpId v : users_[graph_.ops()[u].result.index]) visit(v.index);
+      const ir::Op& op = graph_.ops()[u];
+      for (uint32_t r = 0; r < op.results; ++r) {
+        for (ir::OpId v : users_[op.result.index + r]) visit(v.index);
+      }
       for (uint32_t v : after_[u]) visit(v);
     };
     const auto predecessors = [&](uint32_t u, auto visit) {

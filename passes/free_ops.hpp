@@ -10,6 +10,9 @@ namespace braid {
 /// Neither an input or param, nor free: it runs in some kernel.
 bool is_work(const ir::Op& op);
 
+/// By op: whether outputs, state, or host ops with side effects need it.
+std::vector<bool> needed_ops(const ir::Graph& graph);
+
 /// A splat constant or an iota: written into kernel text, read from no memory.
 bool is_inline(const ir::Graph& graph, ir::ValueId v);
 

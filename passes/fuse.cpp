@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "passes/free_ops.hpp"
@@ -18,7 +20,8 @@ using ir::ValueId;
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-/// The groups that are not empty, each after those it depends on, otherwise by their last ops.
+/// The groups that are not empty, each after those it depends on, otherwise by their last ops. No
+/// group depends on one of a later level, so that they come by level.
 std::vector<uint32_t> order_groups(const ir::Graph& graph, const FuseFacts& facts,
                                    const GrownGroups& grown) {
   const size_t n = grown.groups.size();
@@ -38,10 +41,11 @@ std::vector<uint32_t> order_groups(const ir::Graph& graph, const FuseFacts& fact
     }
     for (OpId from : facts.before[i]) edge(grown.group_of[from.index], to);
   }
-  std::priority_queue<std::pair<uint32_t, uint32_t>, std::vector<std::pair<uint32_t, uint32_t>>,
-                      std::greater<>>
-      ready;
-  const auto make_ready = [&](uint32_t g) { ready.emplace(grown.groups[g].ops.back().index, g); };
+  using Key = std::tuple<uint32_t, uint32_t, uint32_t>;  // level, last op, group
+  std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
+  const auto make_ready = [&](uint32_t g) {
+    ready.emplace(grown.groups[g].level, grown.groups[g].ops.back().index, g);
+  };
   size_t present = 0;
   for (uint32_t g = 0; g < n; ++g) {
     if (grown.groups[g].ops.empty()) continue;
@@ -50,7 +54,7 @@ std::vector<uint32_t> order_groups(const ir::Graph& graph, const FuseFacts& fact
   }
   std::vector<uint32_t> order;
   while (!ready.empty()) {
-    const uint32_t g = ready.top().second;
+    const uint32_t g = std::get<2>(ready.top());
     ready.pop();
     order.push_back(g);
     for (uint32_t to : after[g]) {
@@ -76,14 +80,22 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
   }
   for (Group& group : fusion.groups) {
     for (OpId id : group.ops) {
-      if (in_memory[graph.op(id).result.index]) group.outputs.push_back(graph.op(id).result);
+      const ir::Op& op = graph.op(id);
+      // A call writes all its results.
+      for (uint32_t r = 0; r < op.results; ++r) {
+        const ValueId v = op.result_at(r);
+        if (in_memory[v.index] || op.kind == OpKind::host) group.outputs.push_back(v);
+      }
     }
   }
 }
 
 }  // namespace
 
-std::string_view name_of(FamilyId f) { return f == FamilyId::dot ? "dot" : "row"; }
+std::string_view name_of(FamilyId f) {
+  constexpr std::array<std::string_view, 3> kNames{"row", "dot", "host"};
+  return kNames[static_cast<size_t>(f)];
+}
 
 Fusion fuse(const ir::Graph& graph, const HomePlan& homes, const Levels& levels, bool fuse_on) {
   const FuseFacts facts = fuse_facts(graph, homes);

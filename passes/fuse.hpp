@@ -12,7 +12,8 @@
 
 namespace braid {
 
-enum class FamilyId : uint8_t { row, dot };
+/// A host op is a group of its own, which is no kernel but a call.
+enum class FamilyId : uint8_t { row, dot, host };
 std::string_view name_of(FamilyId f);
 
 /// Limits of one kernel: pointers it takes, and ops other than free ones. An op that alone takes
@@ -33,7 +34,8 @@ struct Group {
 };
 
 struct Fusion {
-  std::vector<Group> groups;  // in a topological order over data and order edges
+  /// By level, and in a topological order over data and order edges.
+  std::vector<Group> groups;
   /// By op index; UINT32_MAX for inputs, params, free ops and ops whose result nobody needs.
   std::vector<uint32_t> group_of;
   std::string print(const ir::Graph& graph) const;

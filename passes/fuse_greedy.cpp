@@ -67,7 +67,10 @@ class Grower {
       const ir::Op& op = graph_.ops()[i];
       if (!is_work(op) || !facts_.needed[i]) continue;
       for (ValueId v : values_used(graph_, facts_, op)) ++uses_left_[v.index];
-      if (facts_.is_output[op.result.index]) ++uses_left_[op.result.index];
+      for (uint32_t r = 0; r < op.results; ++r) {
+        const uint32_t result = op.result.index + r;
+        if (facts_.is_output[result]) ++uses_left_[result];
+      }
       if (graph_.value(op.result).state) {
         ++uses_left_[op.result.index];
         overwritten_[op.operands[0].index] = true;
@@ -338,9 +341,12 @@ class Grower {
     }
     settle(site, attempt);
     const bool row = site.op.kind == OpKind::reduce && sum.domain.reduced();
-    sum.closed = sum.domain.full == 0 || (site.op.kind == OpKind::reduce && !row);
+    const bool host = site.op.kind == OpKind::host;
+    sum.closed = host || sum.domain.full == 0 || (site.op.kind == OpKind::reduce && !row);
     const auto group = static_cast<uint32_t>(out_.groups.size());
-    out_.groups.push_back({site.op.kind == OpKind::dot ? FamilyId::dot : FamilyId::row,
+    out_.groups.push_back({host                          ? FamilyId::host
+                           : site.op.kind == OpKind::dot ? FamilyId::dot
+                                                         : FamilyId::row,
                            {},
                            {},
                            levels_.run[site.id.index]});
@@ -372,7 +378,7 @@ class Grower {
 }  // namespace
 
 FuseFacts fuse_facts(const ir::Graph& graph, const HomePlan& homes) {
-  FuseFacts facts{memory_sources(graph), std::vector<bool>(graph.ops().size(), false),
+  FuseFacts facts{memory_sources(graph), needed_ops(graph),
                   std::vector<std::vector<OpId>>(graph.ops().size()),
                   std::vector<bool>(graph.values().size(), false)};
   for (const OrderEdge& e : homes.order) facts.before[e.to.index].push_back(e.from);
@@ -381,13 +387,6 @@ FuseFacts fuse_facts(const ir::Graph& graph, const HomePlan& homes) {
     ensure(is_work(graph.def(root)) && !facts.is_output[root.index],
            "fuse: an output has no memory of its own; plan_homes gives it one");
     facts.is_output[root.index] = true;
-    facts.needed[graph.value(root).def.index] = true;
-  }
-  for (size_t i = graph.ops().size(); i-- > 0;) {
-    const ir::Op& op = graph.ops()[i];
-    if (graph.value(op.result).state) facts.needed[i] = true;
-    if (!facts.needed[i]) continue;
-    for (ValueId v : op.operands) facts.needed[graph.value(v).def.index] = true;
   }
   return facts;
 }

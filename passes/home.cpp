@@ -38,6 +38,7 @@ class Planner {
         writer_[op.operands[0].index] = OpId{i};
       }
     }
+    order_host_ops();
     order_uses();
     find_output_copies();
     if (order_.moved() || !copied_.empty() || !early_.empty()) rebuild();
@@ -49,6 +50,20 @@ class Planner {
   }
 
  private:
+  /// Host ops with side effects keep the order in which they are written.
+  void order_host_ops() {
+    OpId before;
+    for (uint32_t i = 0; i < graph_.ops().size(); ++i) {
+      const auto* host = std::get_if<ir::HostAttr>(&graph_.ops()[i].attrs);
+      if (!host || host->pure) continue;
+      if (before.valid()) {
+        order_.add(before, OpId{i});
+        edges_.emplace_back(before, OpId{i});
+      }
+      before = OpId{i};
+    }
+  }
+
   void order_uses() {
     std::vector<Use> backward;
     for (uint32_t i = 0; i < graph_.ops().size(); ++i) {
@@ -157,7 +172,7 @@ class Planner {
         const bool copied = takes_copy_.contains({id.index, source_[v.index].index});
         operands.push_back(copied && !graph_.value(v).state ? from_copy(v) : here(v));
       }
-      to_[op.result.index] = out_.clone_op(graph_, id, std::move(operands));
+      map_results(to_, op, out_.clone_op(graph_, id, std::move(operands)));
     }
     for (uint32_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::Output& o = graph_.outputs[i];

@@ -34,7 +34,7 @@ struct HomePlan {
 /// Readers are the ops that use a version's `read`, also through other free ops; an update and an
 /// assign of the same param are ordered by the chain of versions. An op may read the version that
 /// it replaces only if it is an assign of that very value (through reshapes). O(V+E) but for the
-/// reachability tests of readers against writers.
+/// reachability tests of readers against writers. Host ops with side effects keep their order.
 ///
 /// Outputs get a home too: afterwards every output is, through reshapes, the result of an op that
 /// is not free (`memory_root` in free_ops.hpp), and no two outputs share it. Where one is a view,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "passes/free_ops.hpp"
+
 namespace braid {
 namespace {
 
@@ -59,6 +61,23 @@ std::vector<uint32_t> label(const ColouredDag& dag, const Successors& successors
   return level;
 }
 
+/// The latest run of every node in `runs` runs, of which the first has the colour `start`.
+std::vector<uint32_t> latest_levels(const ColouredDag& dag, const Successors& successors,
+                                    const std::vector<uint32_t>& order, Colour start,
+                                    uint32_t runs) {
+  std::vector<uint32_t> level(dag.colours.size());
+  for (size_t i = order.size(); i-- > 0;) {
+    const uint32_t u = order[i];
+    const bool last = (dag.colours[u] == start) == (runs % 2 == 1);  // the last run has its colour
+    uint32_t& latest = level[u] = last ? runs - 1 : runs - 2;
+    for (uint32_t e = successors.first[u]; e < successors.first[u + 1]; ++e) {
+      const uint32_t v = successors.to[e];
+      latest = std::min(latest, level[v] - (dag.colours[u] != dag.colours[v]));
+    }
+  }
+  return level;
+}
+
 /// The most nodes, each reachable from the one before and of the other colour, beginning with
 /// colour `start`.
 std::vector<uint32_t> longest_alternation(const ColouredDag& dag, const Successors& successors,
@@ -93,25 +112,8 @@ uint32_t runs_of(const std::vector<uint32_t>& level) {
 
 }  // namespace
 
-Colour colour_of(ir::OpKind kind) {
-  switch (kind) {
-    case ir::OpKind::input:
-    case ir::OpKind::param:
-    case ir::OpKind::read:
-    case ir::OpKind::assign:
-    case ir::OpKind::update:
-    case ir::OpKind::constant:
-    case ir::OpKind::iota:
-    case ir::OpKind::map:
-    case ir::OpKind::reduce:
-    case ir::OpKind::dot:
-    case ir::OpKind::view:
-    case ir::OpKind::concat:
-    case ir::OpKind::gather:
-    case ir::OpKind::scatter:
-      return Colour::graph;
-  }
-  return Colour::host;
+Colour colour_of(const ir::Op& op) {
+  return op.kind == ir::OpKind::host || op.outside ? Colour::host : Colour::graph;
 }
 
 Levels minimal_levels(const ColouredDag& dag) {
@@ -124,6 +126,9 @@ Levels minimal_levels(const ColouredDag& dag) {
   Levels out;
   out.run = std::move(host_first ? by_host : by_graph);
   out.runs = runs_of(out.run);
+  out.earliest = out.run;
+  out.latest =
+      latest_levels(dag, successors, order, host_first ? Colour::host : Colour::graph, out.runs);
   out.graphs = host_first ? out.runs / 2 : (out.runs + 1) / 2;
   // Equally long paths from both colours make a tie: then the one from a graph node has one graph
   // node per graph needed, and both together need one run more than either has nodes.
@@ -137,25 +142,102 @@ Levels minimal_levels(const ColouredDag& dag) {
   return out;
 }
 
+Levels place_levels(const LevelledDag& dag) {
+  ColouredDag all{dag.colours, dag.edges};
+  all.edges.insert(all.edges.end(), dag.order_edges.begin(), dag.order_edges.end());
+  Levels levels = minimal_levels(all);
+  if (levels.runs < 3) return levels;  // every window is one run
+
+  const size_t nodes = dag.colours.size();
+  const Successors successors(nodes, all.edges);
+  std::vector<std::vector<uint32_t>> operands(nodes);
+  std::vector<bool> used(nodes, false);
+  for (auto [from, to] : dag.edges) {
+    operands[to].push_back(from);
+    used[from] = true;
+  }
+  // Of each node's result, among the users placed so far. All users of a node come before it.
+  std::vector<uint32_t> last_use(nodes, 0);
+  const std::vector<uint32_t> order = topological_order(successors, all.edges);
+  for (size_t i = order.size(); i-- > 0;) {
+    const uint32_t v = order[i];
+    uint32_t latest = levels.latest[v];
+    for (uint32_t e = successors.first[v]; e < successors.first[v + 1]; ++e) {
+      const uint32_t to = successors.to[e];
+      latest = std::min(latest, levels.run[to] - (dag.colours[v] != dag.colours[to]));
+    }
+    int64_t grows = 0;
+    for (uint32_t from : operands[v]) {
+      if (std::max(last_use[from], levels.run[from]) < latest) grows += dag.bytes[from];
+    }
+    // What a host op takes is copied to the host as soon as it is there, so one that waits holds
+    // nothing back, and the graphs before it run while it works.
+    const bool host = dag.colours[v] == Colour::host;
+    if (host || (used[v] && grows <= dag.bytes[v])) levels.run[v] = latest;
+    for (uint32_t from : operands[v]) last_use[from] = std::max(last_use[from], levels.run[v]);
+  }
+  return levels;
+}
+
+namespace {
+
+/// The same levels by op, of which `ops` are the nodes.
+Levels by_op(Levels levels, const std::vector<uint32_t>& ops, size_t count) {
+  const auto spread = [&](std::vector<uint32_t>& by_node) {
+    std::vector<uint32_t> all(count, kNone);
+    for (size_t v = 0; v < ops.size(); ++v) all[ops[v]] = by_node[v];
+    by_node = std::move(all);
+  };
+  spread(levels.run);
+  spread(levels.earliest);
+  spread(levels.latest);
+  for (uint32_t& v : levels.certificate) v = ops[v];
+  for (uint32_t& v : levels.second) v = ops[v];
+  return levels;
+}
+
+}  // namespace
+
 Levels assign_levels(const ir::Graph& graph, const HomePlan& homes) {
-  ColouredDag dag;
-  dag.colours.reserve(graph.ops().size());
-  dag.edges.reserve(2 * graph.ops().size() + homes.order.size());
+  // The DAG is that of the ops that work: free ops are evaluated where they are used.
+  const std::vector<ir::ValueId> source = memory_sources(graph);
+  const std::vector<bool> needed = needed_ops(graph);
+  std::vector<uint32_t> node_of(graph.ops().size(), kNone), ops;
+  LevelledDag dag;
   for (uint32_t i = 0; i < graph.ops().size(); ++i) {
     const ir::Op& op = graph.ops()[i];
-    dag.colours.push_back(colour_of(op.kind));
-    for (ir::ValueId v : op.operands) dag.edges.emplace_back(graph.value(v).def.index, i);
+    if (!is_work(op) || !needed[i]) continue;
+    node_of[i] = static_cast<uint32_t>(ops.size());
+    ops.push_back(i);
+    dag.colours.push_back(colour_of(op));
+    int64_t bytes = 0;
+    for (uint32_t r = 0; r < op.results; ++r) bytes += graph.type(op.result_at(r)).bytes();
+    // A version of a param stays in its buffer, wherever its op runs.
+    dag.bytes.push_back(graph.value(op.result).state ? 0 : bytes);
   }
-  for (const OrderEdge& e : homes.order) dag.edges.emplace_back(e.from.index, e.to.index);
-  return minimal_levels(dag);
+  const auto edge = [&](uint32_t from, uint32_t to) {
+    if (node_of[from] != kNone) dag.edges.emplace_back(node_of[from], node_of[to]);
+  };
+  for (uint32_t i : ops) {
+    for (ir::ValueId v : graph.ops()[i].operands) {
+      edge(graph.value(source[v.index]).def.index, i);
+    }
+  }
+  for (const OrderEdge& e : homes.order) {
+    if (node_of[e.from.index] != kNone && node_of[e.to.index] != kNone) {
+      dag.order_edges.emplace_back(node_of[e.from.index], node_of[e.to.index]);
+    }
+  }
+  return by_op(place_levels(dag), ops, graph.ops().size());
 }
 
 std::string Levels::print(const ir::Graph& graph) const {
   std::vector<uint32_t> sizes(runs, 0);
   std::vector<Colour> colours(runs, Colour::graph);
   for (uint32_t i = 0; i < run.size(); ++i) {
+    if (run[i] == kNone) continue;
     ++sizes[run[i]];
-    colours[run[i]] = colour_of(graph.ops()[i].kind);
+    colours[run[i]] = colour_of(graph.ops()[i]);
   }
   std::string text = fmt::format("levels: {} run{}, {} graph{}\n", runs, runs == 1 ? "" : "s",
                                  graphs, graphs == 1 ? "" : "s");

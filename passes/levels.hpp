@@ -15,8 +15,8 @@ namespace braid {
 /// it.
 enum class Colour : uint8_t { graph, host };
 
-/// The one place that says which kinds of op a CUDA graph can hold.
-Colour colour_of(ir::OpKind kind);
+/// The one place that says what a CUDA graph can hold.
+Colour colour_of(const ir::Op& op);
 
 /// A coloured DAG with edges from lower to higher index or in any acyclic order.
 struct ColouredDag {
@@ -27,6 +27,8 @@ struct ColouredDag {
 struct Levels {
   /// run[v]: 0-based; all nodes of a run have one colour, edges never go to an earlier run.
   std::vector<uint32_t> run;
+  /// The first and last run that each node can belong to, while the others may move as well.
+  std::vector<uint32_t> earliest, latest;
   uint32_t runs = 0;
   uint32_t graphs = 0;
   /// The alternating path that forces this many graphs: nodes of changing colour, first to last,
@@ -41,10 +43,24 @@ struct Levels {
 
 /// l_s(v) = max([colour(v) != s], max over u->v of l_s(u) + [colour(u) != colour(v)]); starting
 /// with the colour that gives fewer runs, host on a tie, attains the minimum of runs and of graphs
-/// together. O(V+E). Throws InternalError on a cycle.
+/// together. Every node stands in its earliest run. O(V+E). Throws InternalError on a cycle.
 Levels minimal_levels(const ColouredDag& dag);
 
-/// Levels of a graph's ops over data and order edges.
+struct LevelledDag {
+  std::vector<Colour> colours;
+  std::vector<int64_t> bytes;                                     // that each node gives its users
+  std::vector<std::pair<uint32_t, uint32_t>> edges, order_edges;  // by data, and without
+};
+
+/// The same runs and graphs, every node within its window, in one sweep from the last to the first:
+/// a host node as late as those after it allow, so that the graphs before it run meanwhile; any
+/// other as late as that where its result takes at least the bytes of the operands that then live
+/// longer, so that less stays live between graphs, and what is made for one later graph is made in
+/// it. One without users stays early. O(V+E).
+Levels place_levels(const LevelledDag& dag);
+
+/// place_levels() of a graph's ops that are not free and are needed, over data and order edges. By
+/// op; UINT32_MAX for all others.
 Levels assign_levels(const ir::Graph& graph, const HomePlan& homes);
 
 }  // namespace braid

@@ -9,6 +9,7 @@
 
 #include "ir/text.hpp"
 #include "passes/check.hpp"
+#include "passes/host_operands.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
 #include "passes/view_chains.hpp"
@@ -46,6 +47,7 @@ void run_simplify(Compilation& c, const Options& o) {
 void run_views(Compilation& c, const Options&) {
   cap_view_chains(c.graph);
   split_wide_concats(c.graph);
+  place_host_operands(c.graph);
 }
 
 void run_check(Compilation& c, const Options& o) {
@@ -84,7 +86,9 @@ constexpr Pass kPasses[] = {
        if (o.fuse) recompute_broadcasts(c.graph);
      },
      graph_text, "bir"},
-    {"views", "memory in between where views are many in a row, or a concat's operands too many",
+    {"views",
+     "memory in between where views are many in a row, a concat's operands too many, or the host "
+     "reads",
      run_views, graph_text, "bir"},
     {"home", "every version of a param in its one buffer: copies and order",
      [](Compilation& c, const Options&) { c.homes = plan_homes(c.graph); },

@@ -56,6 +56,7 @@ class Recomputer {
         return r;
       }
       case OpKind::map: {
+        if (op.outside) return {};
         Recipe sum{true, info(std::get<ir::MapAttr>(op.attrs).fn).cost, 0};
         for (ValueId v : op.operands) {
           const Recipe& r = recipes_[v.index];
@@ -80,6 +81,7 @@ class Recomputer {
 
   bool recomputes(const ir::Op& user, ValueId v) const {
     if (user.kind != OpKind::map && user.kind != OpKind::reduce) return false;
+    if (user.outside) return false;  // what it computes again would stand in graphs
     if (!recipes_[v.index].possible) return false;
     const ValueId made = below_views(v);
     return graph_.def(made).kind == OpKind::map &&
@@ -101,7 +103,8 @@ class Recomputer {
     for (const ir::Output& o : graph_.outputs) live[graph_.value(o.value).def.index] = true;
     for (size_t i = live.size(); i-- > 0;) {
       const ir::Op& op = graph_.ops()[i];
-      live[i] = live[i] || op.kind == OpKind::input || graph_.value(op.result).state;
+      live[i] = live[i] || op.kind == OpKind::input || op.kind == OpKind::host ||
+                graph_.value(op.result).state;
       if (!live[i]) continue;
       for (ValueId v : op.operands) {
         if (recomputes(op, v)) {
@@ -129,7 +132,7 @@ class Recomputer {
         std::vector<const ir::Op*> views;
         operands.push_back(recomputes(op, v) ? again(v, views) : to_[v.index]);
       }
-      to_[op.result.index] = out_.clone_op(graph_, OpId{i}, std::move(operands));
+      map_results(to_, op, out_.clone_op(graph_, OpId{i}, std::move(operands)));
     }
     for (const ir::Output& o : graph_.outputs) {
       out_.outputs.push_back({o.name, to_[o.value.index], o.loc});

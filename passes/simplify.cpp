@@ -70,7 +70,7 @@ class EqualOps {
     const ir::Op& a = rewriter_.ops[i];
     const ir::Op& b = rewriter_.ops[j];
     return a.kind == b.kind && a.operands == b.operands && a.attrs == b.attrs &&
-           rewriter_.type(a.result) == rewriter_.type(b.result);
+           a.outside == b.outside && rewriter_.type(a.result) == rewriter_.type(b.result);
   }
 
   const Rewriter& rewriter_;
@@ -79,10 +79,11 @@ class EqualOps {
 
 bool may_merge(OpKind kind) {
   return kind != OpKind::input && kind != OpKind::param && kind != OpKind::assign &&
-         kind != OpKind::update;
+         kind != OpKind::update && kind != OpKind::host;
 }
 
-/// Every op that outputs and the last versions of params need; inputs and params always stay.
+/// Every op that outputs, the last versions of params and host ops with side effects need; inputs
+/// and params always stay.
 std::vector<bool> find_live(const ir::Graph& graph, const Rewriter& rewriter) {
   std::vector<bool> live(rewriter.ops.size(), false);
   const auto mark = [&](ValueId v) { live[graph.value(rewriter.now(v)).def.index] = true; };
@@ -95,6 +96,9 @@ std::vector<bool> find_live(const ir::Graph& graph, const Rewriter& rewriter) {
   for (const ir::Op& op : graph.ops()) {
     if (op.kind == OpKind::input || op.kind == OpKind::param) mark(op.result);
     if (graph.value(op.result).state && !replaced[op.result.index]) mark(op.result);
+    if (const auto* host = std::get_if<ir::HostAttr>(&op.attrs); host && !host->pure) {
+      mark(op.result);
+    }
   }
   for (size_t i = rewriter.ops.size(); i-- > 0;) {
     if (!live[i]) continue;
@@ -124,8 +128,17 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter) {
       const uint32_t literal = std::get<ir::ConstAttr>(op.attrs).literal;
       op.attrs = ir::ConstAttr{out.add_literal(rewriter.literals[literal])};
     }
-    to[op.result.index] = out.add({op.kind, op.attrs, std::move(op.operands), graph.type(op.result),
-                                   carry(op.name), carry_loc(op.loc)});
+    if (auto* host = std::get_if<ir::HostAttr>(&op.attrs)) host->function = carry(host->function);
+    ir::Graph::NewOp copy{op.kind,
+                          op.attrs,
+                          std::move(op.operands),
+                          graph.type(op.result),
+                          carry(op.name),
+                          carry_loc(op.loc),
+                          {},
+                          op.outside};
+    for (uint32_t r = 1; r < op.results; ++r) copy.more.push_back(graph.type(op.result_at(r)));
+    map_results(to, op, out.add(std::move(copy)));
   }
   for (const ir::Output& output : graph.outputs) {
     out.outputs.push_back(
@@ -142,7 +155,8 @@ ir::Graph simplify(const ir::Graph& graph) {
   for (uint32_t i = 0; i < rewriter.ops.size(); ++i) {
     ir::Op& op = rewriter.ops[i];
     for (ValueId& v : op.operands) v = rewriter.now(v);
-    if (rewriter.rewrite(i) || !may_merge(op.kind)) continue;
+    // What its author keeps out of graphs stays as it is written.
+    if ((!op.outside && rewriter.rewrite(i)) || !may_merge(op.kind)) continue;
     if (op.kind == OpKind::constant) rewriter.intern_literal(op);
     const uint32_t first = equal_ops.find_or_add(i);
     if (first != i) rewriter.replace(op.result, rewriter.ops[first].result);

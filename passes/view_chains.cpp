@@ -33,7 +33,7 @@ void cap_view_chains(ir::Graph& graph) {
                            op.name,
                            op.loc});
     }
-    to[op.result.index] = result;
+    map_results(to, op, result);
   }
   for (const ir::Output& o : graph.outputs) {
     capped.outputs.push_back({o.name, to[o.value.index], o.loc});

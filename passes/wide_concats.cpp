@@ -18,8 +18,14 @@ std::vector<ir::ValueId> join_runs(ir::Graph& graph, const ir::Op& op,
     const auto at = [&](size_t run) {
       return operands.begin() + static_cast<int64_t>(operands.size() * run / runs);
     };
-    joined.push_back(graph.add(
-        {ir::OpKind::concat, op.attrs, {at(r), at(r + 1)}, std::nullopt, op.name, op.loc}));
+    joined.push_back(graph.add({ir::OpKind::concat,
+                                op.attrs,
+                                {at(r), at(r + 1)},
+                                std::nullopt,
+                                op.name,
+                                op.loc,
+                                {},
+                                op.outside}));
   }
   return joined;
 }
@@ -40,7 +46,7 @@ void split_wide_concats(ir::Graph& graph) {
     while (op.kind == ir::OpKind::concat && operands.size() > kMaxConcatOperands) {
       operands = join_runs(split, op, operands);
     }
-    to[op.result.index] = split.clone_op(graph, ir::OpId{i}, std::move(operands));
+    map_results(to, op, split.clone_op(graph, ir::OpId{i}, std::move(operands)));
   }
   for (const ir::Output& o : graph.outputs) {
     split.outputs.push_back({o.name, to[o.value.index], o.loc});

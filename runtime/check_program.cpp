@@ -19,9 +19,15 @@ class Checker {
               p_.modules.size());
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
+    for (const Call& c : p_.calls) call(c);
     for (const Step& s : p_.script) {
-      require(s.index < p_.bodies.size(), "the script launches body {} of {}", s.index,
-              p_.bodies.size());
+      if (s.kind == Step::Kind::launch) {
+        require(s.index < p_.bodies.size(), "the script launches body {} of {}", s.index,
+                p_.bodies.size());
+      } else {
+        require(s.index < p_.calls.size(), "the script takes call {} of {}", s.index,
+                p_.calls.size());
+      }
     }
     for (const Binding& b : p_.inputs) binding("input", b.name, b.buffer, Segment::input);
     for (const Binding& b : p_.outputs) binding("output", b.name, b.buffer, Segment::output);
@@ -80,6 +86,15 @@ class Checker {
     require(inside(v.offset, v.type.bytes(), p_.buffers[v.buffer].bytes),
             "view {} takes {} bytes at {} of a buffer of {}", i, v.type.bytes(), v.offset,
             p_.buffers[v.buffer].bytes);
+  }
+
+  void call(const Call& c) const {
+    for (const std::vector<uint32_t>* views : {&c.args, &c.results}) {
+      for (uint32_t v : *views) {
+        require(v < p_.views.size(), "the call of '{}' names view {} of {}", c.function, v,
+                p_.views.size());
+      }
+    }
   }
 
   void body(size_t index) const {

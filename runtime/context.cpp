@@ -98,6 +98,17 @@ void Context::raise_lost() const {
       static_cast<int>(CUDA_ERROR_CONTEXT_IS_DESTROYED));
 }
 
+bool& InHostCall::active() {
+  thread_local bool flag = false;
+  return flag;
+}
+
+void InHostCall::refuse() {
+  if (!active()) return;
+  throw_error("E0851", "a host function may not use devices, stores and executables",
+              "do it before or after the launch, or in another thread");
+}
+
 OwnedMemory allocate(const ContextPtr& context, int64_t bytes, const std::string& what) {
   CUdeviceptr address = 0;
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));

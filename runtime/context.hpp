@@ -50,10 +50,27 @@ struct Context {
 };
 using ContextPtr = std::shared_ptr<Context>;
 
-/// Makes a context current in this thread for a scope. Throws CudaError if the context is lost.
+/// While it lives, this thread runs a host function of a launch, which holds locks that a call of
+/// the library would wait for.
+class InHostCall {
+ public:
+  InHostCall() { active() = true; }
+  ~InHostCall() { active() = false; }
+  InHostCall(const InHostCall&) = delete;
+  InHostCall& operator=(const InHostCall&) = delete;
+  /// Throws Error E0851 in such a thread.
+  static void refuse();
+
+ private:
+  static bool& active();
+};
+
+/// Makes a context current in this thread for a scope. Throws CudaError if the context is lost, and
+/// Error E0851 inside a host function.
 class Current {
  public:
   explicit Current(const ContextPtr& context) : context_(context) {
+    InHostCall::refuse();
     context_->require_alive();
     context_->check(context_->driver->cuCtxPushCurrent(context_->handle), "cuCtxPushCurrent");
   }
@@ -106,6 +123,7 @@ class Owned {
 };
 
 using OwnedMemory = Owned<CUdeviceptr, &Driver::cuMemFree>;
+using OwnedHostMemory = Owned<void*, &Driver::cuMemFreeHost>;
 using OwnedStream = Owned<CUstream, &Driver::cuStreamDestroy>;
 using OwnedEvent = Owned<CUevent, &Driver::cuEventDestroy>;
 using OwnedLibrary = Owned<CUlibrary, &Driver::cuLibraryUnload>;

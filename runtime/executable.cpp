@@ -26,9 +26,9 @@ bool Ticket::done() const {
   return true;
 }
 
-Executable::Executable(Program program, Store store) {
+Executable::Executable(Program program, Store store, HostFunctions functions) {
   runtime::check_program(program);
-  impl_ = std::make_unique<Impl>(std::move(program), store);
+  impl_ = std::make_unique<Impl>(std::move(program), store, std::move(functions));
   try {
     const Current current(impl_->context);
     impl_->build();
@@ -73,14 +73,7 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
     }
     if (books) shared.order(on, writes_params, stream.get());
     enqueue_scalars(on);
-    for (const Step& step : program.script) {
-      if (mode == LaunchMode::stream) {
-        enqueue_kernels(program.bodies[step.index], step.index, on);
-      } else {
-        context->check(driver.cuGraphLaunch(graphs[step.index].exec.get(), on), "cuGraphLaunch",
-                       *launch_text);
-      }
-    }
+    for (const Step& step : program.script) perform(step, on, mode);
     context->check(driver.cuEventRecord(mark->event(), on), "cuEventRecord", *launch_text);
   } catch (...) {
     // Part of it may run, and there is no mark that others could wait for.
@@ -91,6 +84,28 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
   last = mark;
   if (books) shared.launched(this, writes_params, mark);
   return mark;
+}
+
+void Executable::Impl::perform(const Step& step, CUstream on, LaunchMode mode) {
+  const auto address = [this](uint32_t view) { return address_of(view); };
+  switch (step.kind) {
+    case Step::Kind::launch:
+      if (mode == LaunchMode::stream || program.bodies[step.index].stream) {
+        enqueue_kernels(program.bodies[step.index], step.index, on);
+      } else {
+        context->check(context->driver->cuGraphLaunch(graphs[step.index].exec.get(), on),
+                       "cuGraphLaunch", *launch_text);
+      }
+      return;
+    case Step::Kind::read:
+      return calls.read(step.index, on, address);
+    case Step::Kind::wait:
+      return calls.wait(step.index);
+    case Step::Kind::call:
+      return calls.call(step.index);
+    case Step::Kind::write:
+      return calls.write(step.index, on, address);
+  }
 }
 
 void Executable::Impl::enqueue_scalars(CUstream on) {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/host.hpp"
 #include "ir/program.hpp"
 #include "ir/tensor.hpp"
 #include "runtime/device.hpp"
@@ -50,8 +51,9 @@ class Executable {
  public:
   /// Declares the program's params in the store, loads every kernel, builds, instantiates and
   /// uploads. On failure gives everything back and throws CudaError (or Error for a bad program).
-  /// Modules must be compiled (compile_modules) unless the device is simulated.
-  Executable(Program program, Store store);
+  /// Modules must be compiled (compile_modules) unless the device is simulated. `functions` are
+  /// those that the program's host ops call by name; Error E0806 if one is missing.
+  Executable(Program program, Store store, HostFunctions functions = {});
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
@@ -73,7 +75,11 @@ class Executable {
   /// The memory an input or output uses now: the executable's own until bind.
   DevicePtr address(std::string_view name) const;
 
-  /// Asynchronous. With stream = nullptr runs on the executable's own stream.
+  /// Asynchronous. With stream = nullptr runs on the executable's own stream. Where the program
+  /// calls host functions, they run in this thread, and launch returns after the last of them: what
+  /// one throws is an Error E0850, the rest of that launch is left out, and the executable stays
+  /// usable (params may be changed in part). A host function may not use the library's devices,
+  /// stores and executables (E0851).
   Ticket launch(Stream stream = nullptr, LaunchMode mode = LaunchMode::graph);
 
   /// Copies inputs in, launches, waits, copies outputs back. All inputs must be given, with the

@@ -10,8 +10,9 @@ namespace braid {
 
 using runtime::Driver;
 
-Executable::Impl::Impl(Program p, Store s)
+Executable::Impl::Impl(Program p, Store s, HostFunctions f)
     : program(std::move(p)),
+      functions_by_name(std::move(f)),
       store(std::move(s)),
       context(store.device().context()),
       launch_text(std::make_shared<const std::string>("launch of program '" + program.name + "'")) {
@@ -40,6 +41,7 @@ void Executable::Impl::build() {
   place_buffers();
   initial_scalars();
   load_kernels();
+  calls = runtime::HostCalls(context, program, functions_by_name);
   for (const Body& body : program.bodies) {
     runtime::BodyArgs node_args;
     for (const Node& node : body.nodes) {
@@ -47,8 +49,9 @@ void Executable::Impl::build() {
       for (const uint32_t view : node.args) values.push_back(address_of(view));
       node_args.push_back(std::move(values));
     }
-    graphs.push_back(
-        runtime::emit_graph(context, program, body, functions, node_args, stream.get()));
+    graphs.push_back(body.stream ? runtime::BodyGraph{}
+                                 : runtime::emit_graph(context, program, body, functions, node_args,
+                                                       stream.get()));
     args.push_back(std::move(node_args));
   }
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",

@@ -11,6 +11,7 @@
 
 #include "runtime/emit_graph.hpp"
 #include "runtime/executable.hpp"
+#include "runtime/host_calls.hpp"
 #include "runtime/store.hpp"
 
 namespace braid {
@@ -24,7 +25,7 @@ struct Ticket::Impl {
 /// Apart from the constructor, build and the destructor, member functions expect `mutex` to be
 /// held and the context to be current.
 struct Executable::Impl {
-  Impl(Program p, Store s);
+  Impl(Program p, Store s, HostFunctions f);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -39,6 +40,7 @@ struct Executable::Impl {
   CUdeviceptr address_of(uint32_t view) const;
   /// Enqueues one launch behind everything that must come first, and remembers it.
   runtime::MarkPtr enqueue(CUstream on, LaunchMode mode);
+  void perform(const Step& step, CUstream on, LaunchMode mode);
   /// Copies the block of scalars if one was set since the last launch.
   void enqueue_scalars(CUstream on);
   void enqueue_kernels(const Body& body, uint32_t index, CUstream on);
@@ -68,6 +70,7 @@ struct Executable::Impl {
   }
 
   const Program program;
+  const HostFunctions functions_by_name;
   Store store;
   runtime::ContextPtr context;
   mutable std::mutex mutex;
@@ -84,7 +87,8 @@ struct Executable::Impl {
   std::vector<CUfunction> functions;             // by kernel
   std::vector<CUdeviceptr> bases;                // by buffer: where it starts now
   std::vector<runtime::BodyArgs> args;           // by body: what the nodes take now
-  std::vector<runtime::BodyGraph> graphs;        // by body
+  std::vector<runtime::BodyGraph> graphs;        // by body; empty for one that is no graph
+  runtime::HostCalls calls;
   bool writes_params = false;
   runtime::MarkPtr last;  // the last launch
 };

@@ -115,11 +115,14 @@ void Executable::Impl::rebind(uint32_t buffer, DevicePtr address) {
       if (!uses) continue;
       std::vector<CUdeviceptr> values;
       for (const uint32_t v : views) values.push_back(address_of(v));
-      const CUresult result =
-          runtime::patch_node(*context->driver, graphs[b], program, body, n, functions, values);
+      const CUresult result = body.stream
+                                  ? CUDA_SUCCESS
+                                  : runtime::patch_node(*context->driver, graphs[b], program, body,
+                                                        n, functions, values);
       if (result != CUDA_SUCCESS) {
         bases[buffer] = before;
         for (const Patched& p : done) {
+          if (program.bodies[p.body].stream) continue;
           runtime::patch_node(*context->driver, graphs[p.body], program, program.bodies[p.body],
                               p.node, functions, args[p.body][p.node]);
         }

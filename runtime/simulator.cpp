@@ -38,8 +38,9 @@ std::vector<std::string> State::take_reports() {
 
 int64_t State::live_objects() const {
   const std::lock_guard lock(mutex_);
-  const size_t tables = memory_.size() + libraries_.size() + graphs_.size() + execs_.size() +
-                        events_.size() + streams_.size() - 1;  // without the default stream
+  const size_t tables = memory_.size() + host_memory_.size() + libraries_.size() + graphs_.size() +
+                        execs_.size() + events_.size() + streams_.size() -
+                        1;  // without the default stream
   return retained_ + static_cast<int64_t>(tables);
 }
 

@@ -121,6 +121,26 @@ CUresult State::cuMemFree(CUdeviceptr address) {
   return ready();
 }
 
+CUresult State::cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!room_for(bytes, fmt::format("{} bytes of page-locked memory", bytes))) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  std::vector<std::byte> block(bytes, kPoison);
+  *memory = block.data();
+  host_memory_.emplace(*memory, std::move(block));
+  return CUDA_SUCCESS;
+}
+
+CUresult State::cuMemFreeHost(void* memory) {
+  const std::lock_guard lock(mutex_);
+  if (host_memory_.erase(memory) == 0) return CUDA_ERROR_INVALID_VALUE;
+  observe();
+  return ready();
+}
+
 CUresult State::copy_in(uint64_t to, const void* from, size_t bytes, uint64_t stream) {
   if (bytes == 0) return CUDA_SUCCESS;
   std::string why;

@@ -185,7 +185,8 @@ class State final : public Simulator {
   uint64_t next_handle_ = 0x51500000;
   uint64_t next_address_ = 0x7f0000000000;
   Table<Allocation> memory_;  // by base address
-  Table<uint64_t> freed_;     // base address -> bytes; addresses are never given out again
+  std::map<void*, std::vector<std::byte>> host_memory_;
+  Table<uint64_t> freed_;  // base address -> bytes; addresses are never given out again
   Table<Library> libraries_;
   Table<Function> functions_;
   Table<Graph> graphs_;

@@ -134,6 +134,7 @@ std::string ExprWriter::compute(ir::ValueId v, const At& at) {
     case OpKind::param:
     case OpKind::assign:
     case OpKind::update:
+    case OpKind::host:
       break;
   }
   throw InternalError("a state version is used as a tensor");

@@ -1,0 +1,45 @@
+#include "passes/script.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace braid {
+
+std::vector<Step> write_script(const Program& p, const std::vector<Step>& order) {
+  // By value: how many steps of `order` must be over before it is there.
+  std::unordered_map<uint32_t, size_t> there;
+  std::vector<std::vector<Step>> reads(order.size() + 1);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order[i].kind == Step::Kind::launch) {
+      for (const Node& node : p.bodies[order[i].index].nodes) {
+        const std::vector<ArgSlot>& slots = p.kernels[node.kernel].args;
+        for (size_t s = 0; s < slots.size(); ++s) {
+          if (slots[s].role != Role::in) there[node.values[s]] = i + 1;
+        }
+      }
+      continue;
+    }
+    const Call& call = p.calls[order[i].index];
+    size_t at = 0;
+    for (uint32_t v : call.values) {
+      const auto made = there.find(v);
+      if (made != there.end()) at = std::max(at, made->second);
+    }
+    reads[at].push_back({Step::Kind::read, order[i].index});
+    for (uint32_t v : call.result_values) there[v] = i + 1;
+  }
+  std::vector<Step> script = reads[0];
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order[i].kind == Step::Kind::launch) {
+      script.push_back(order[i]);
+    } else {
+      for (Step::Kind kind : {Step::Kind::wait, Step::Kind::call, Step::Kind::write}) {
+        script.push_back({kind, order[i].index});
+      }
+    }
+    script.insert(script.end(), reads[i + 1].begin(), reads[i + 1].end());
+  }
+  return script;
+}
+
+}  // namespace braid

@@ -1,0 +1,115 @@
+#include "runtime/host_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "ir/diagnostic.hpp"
+
+namespace braid::runtime {
+namespace {
+
+std::string text_of(const Call& c) {
+  return fmt::format("host function '{}' ({}{}{})", c.function, c.op, c.place.empty() ? "" : ", ",
+                     c.place);
+}
+
+[[noreturn]] void refuse(const Call& c, const std::string& why) {
+  throw_error("E0850", fmt::format("{}: {}", text_of(c), why));
+}
+
+}  // namespace
+
+HostCalls::HostCalls(const ContextPtr& context, const Program& program,
+                     const HostFunctions& functions)
+    : context_(context), program_(&program) {
+  if (program.calls.empty()) return;
+  constexpr size_t kAlignment = 256;
+  size_t bytes = 0;
+  const auto take = [&](uint32_t view) {
+    const size_t offset = bytes;
+    const auto size = static_cast<size_t>(program.views[view].type.bytes());
+    bytes = (bytes + size + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  };
+  for (const Call& c : program.calls) {
+    Place& place = places_.emplace_back();
+    place.function = find_host_function(functions, c.function);
+    for (uint32_t v : c.args) place.arguments.push_back(take(v));
+    for (uint32_t v : c.results) place.results.push_back(take(v));
+    CUevent event = nullptr;
+    context->check(context->driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate",
+                   text_of(c));
+    place.there = OwnedEvent(context, event);
+  }
+  void* memory = nullptr;
+  context->check(context->driver->cuMemHostAlloc(&memory, std::max<size_t>(bytes, 1), 0),
+                 "cuMemHostAlloc",
+                 fmt::format("{} bytes for the host calls of {}", bytes, program.name));
+  memory_ = OwnedHostMemory(context, memory);
+}
+
+void HostCalls::read(uint32_t call, CUstream stream, const AddressOf& address_of) {
+  const Call& c = program_->calls[call];
+  const Place& place = places_[call];
+  for (size_t i = 0; i < c.args.size(); ++i) {
+    const auto bytes = static_cast<size_t>(program_->views[c.args[i]].type.bytes());
+    if (bytes == 0) continue;
+    context_->check(context_->driver->cuMemcpyDtoHAsync(at(place.arguments[i]),
+                                                        address_of(c.args[i]), bytes, stream),
+                    "cuMemcpyDtoHAsync", text_of(c));
+  }
+  context_->check(context_->driver->cuEventRecord(place.there.get(), stream), "cuEventRecord",
+                  text_of(c));
+}
+
+void HostCalls::wait(uint32_t call) {
+  context_->check(context_->driver->cuEventSynchronize(places_[call].there.get()),
+                  "cuEventSynchronize", text_of(program_->calls[call]));
+}
+
+void HostCalls::call(uint32_t call) {
+  const Call& c = program_->calls[call];
+  const Place& place = places_[call];
+  std::vector<HostTensor> arguments, results;
+  for (size_t i = 0; i < c.args.size(); ++i) {
+    HostTensor& t = arguments.emplace_back(program_->views[c.args[i]].type);
+    if (!t.bytes.empty()) std::memcpy(t.bytes.data(), at(place.arguments[i]), t.bytes.size());
+  }
+  for (uint32_t v : c.results) results.emplace_back(program_->views[v].type);
+  {
+    const InHostCall inside;
+    try {
+      place.function(arguments, results);
+    } catch (const std::exception& e) {
+      refuse(c, e.what());
+    } catch (...) {
+      refuse(c, "it threw something that is no std::exception");
+    }
+  }
+  for (size_t i = 0; i < c.results.size(); ++i) {
+    const TensorType& type = program_->views[c.results[i]].type;
+    if (results[i].type != type || static_cast<int64_t>(results[i].bytes.size()) != type.bytes()) {
+      refuse(c, fmt::format("its result {} must stay {}, but is now {} in {} bytes", i,
+                            to_string(type), to_string(results[i].type), results[i].bytes.size()));
+    }
+    if (!results[i].bytes.empty()) {
+      std::memcpy(at(place.results[i]), results[i].bytes.data(), results[i].bytes.size());
+    }
+  }
+}
+
+void HostCalls::write(uint32_t call, CUstream stream, const AddressOf& address_of) {
+  const Call& c = program_->calls[call];
+  for (size_t i = 0; i < c.results.size(); ++i) {
+    const auto bytes = static_cast<size_t>(program_->views[c.results[i]].type.bytes());
+    if (bytes == 0) continue;
+    context_->check(context_->driver->cuMemcpyHtoDAsync(
+                        address_of(c.results[i]), at(places_[call].results[i]), bytes, stream),
+                    "cuMemcpyHtoDAsync", text_of(c));
+  }
+}
+
+}  // namespace braid::runtime
