@@ -1,8 +1,15 @@
 // The address after #: what is shown, so that it can be sent to others.
 
-/** What is shown, as #tab=memory&select=n5: kept in the address, so that it can be sent to others. */
+let writing = 0;
+
+/** Soon, and once for many changes: browsers stop listening to those who write too often. */
 function remember() {
-  if (!ready) return;
+  clearTimeout(writing);
+  if (ready) writing = setTimeout(writeAddress, 150);
+}
+
+/** What is shown, as #tab=memory&select=n5. */
+function writeAddress() {
   const s = new URLSearchParams();
   if (state.tab !== "timeline") s.set("tab", state.tab);
   const what = state.selected;
@@ -34,7 +41,7 @@ function selectedFrom(text) {
 
 function recall() {
   const s = new URLSearchParams(location.hash.slice(1));
-  if (s.has("fold")) state.fold = s.get("fold") === "1";
+  state.fold = s.has("fold") ? s.get("fold") === "1" : model.nodes.length > MANY_NODES;
   state.open = new Set((s.get("open") ?? "").split(",").filter((x) => x).map(Number));
   state.critical = s.get("critical") === "1";
   state.colour = ["kernel", "stream"].find((x) => x === s.get("colour")) ?? "family";
@@ -46,9 +53,9 @@ function recall() {
   const tab = ["memory", "breaks"].find((x) => x === s.get("tab")) ?? "timeline";
   const [p1, p2] = (s.get("view") ?? "").split(",").map(Number);
   showTab(tab);
+  showsAll = !(p2 > p1);
   draw();
-  if (p2 > p1) {
-    showsAll = false;
+  if (!showsAll) {
     Object.assign(view, { k: view.inner / (p2 - p1), x: p1 });
     view.clamp();
   }

@@ -20,6 +20,7 @@ function pan(dx, dy) {
   view.x -= dx / view.k;
   view.y -= dy;
   view.clamp();
+  remember();
   redraw();
 }
 
@@ -78,7 +79,7 @@ function watchPointers(canvas) {
   });
   const up = (e) => {
     if (!down.delete(e.pointerId) || down.size > 0) return;
-    if (moved > 4 || e.type === "pointercancel") return remember();
+    if (moved > 4 || e.type === "pointercancel") return;
     const what = current().hit(...at(e));
     if (what?.kind === "span") openSpan(what.id);
     else choose(what);
@@ -132,6 +133,7 @@ function showChosen() {
 function toggleCritical() {
   state.critical = !state.critical;
   $("critical").setAttribute("aria-pressed", String(state.critical));
+  showLegend();
   remember();
   redraw();
 }

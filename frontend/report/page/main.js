@@ -14,7 +14,7 @@ const panel = new Panel($("panel"), model, choose);
 
 const state = {
   tab: "timeline", selected: null, hover: null, search: "", found: null, at: -1,
-  fold: model.nodes.length > MANY_NODES, open: new Set(), critical: false, colour: "family",
+  fold: false, open: new Set(), critical: false, colour: "family",
 };
 let theme = readTheme();
 let plan = layout(model, []);
@@ -34,7 +34,7 @@ function draw() {
   if (state.tab === "breaks") return;
   const stage = $("stage");
   view.width = stage.clientWidth;
-  view.left = view.width < 560 ? 44 : 76;
+  view.left = view.width >= 560 ? 76 : state.tab === "memory" ? 62 : 44;
   const wide = matchMedia("(min-width: 900px)").matches;
   const full = wide ? $("work").clientHeight : innerHeight;
   const room = Math.max(full * (wide ? 0.62 : 0.5), Math.min(leastHeight(model), full * 0.8), 160);
@@ -66,7 +66,7 @@ function describe(what) {
   if (what.kind === "buffer") return `buffer ${model.buffers[what.id].name}`;
   if (what.kind === "call") return `host function ${model.doc.calls[what.id].function}`;
   const n = model.nodes[what.id];
-  return `${n.key} ${lastOp(n)}, ${n.kernel.symbol}, stream ${n.lane}, ${n.us.toFixed(2)} us`;
+  return `${n.key} ${nodeName(n)}, ${n.kernel.symbol}, stream ${n.lane}, ${n.us.toFixed(2)} us`;
 }
 
 /** Where the thing stands on the axis, opening the repeat that hides it. */
@@ -199,6 +199,7 @@ function showLegend() {
     }
     out.push(line(theme.raw, "raw: read after write"), line(theme.war, "war: write after read"),
       line(theme.waw, "waw: write after write"), line(theme.lane, "lane: same stream"));
+    if (state.critical) out.push(line(theme.accent, "critical path"));
     if (model.hostRow) {
       out.push(el("span", {}, `host calls drawn ${model.doc.break_us} us long: nobody can estimate them`));
     }

@@ -53,7 +53,7 @@ class Memory {
     if (r.x > view.width || r.x + r.w < view.left) return;
     const hue = HUES[b.id % HUES.length];
     const chosen = state.selected?.kind === "buffer" && state.selected.id === b.id;
-    c.globalAlpha = bright && !bright.has(b.id) ? 0.25 : 0.92;
+    c.globalAlpha = bright && !bright.has(b.id) ? 0.35 : 0.92;
     const solid = r.w <= 3 || r.h <= 3;
     c.fillStyle = solid ? theme.edge(hue) : theme.fill(hue);
     c.fillRect(r.x, r.y, r.w, r.h);
@@ -71,12 +71,13 @@ class Memory {
     const char = c.measureText("0").width;
     const x = Math.max(r.x, this.view.left) + 5;
     const room = Math.min(r.x + r.w, this.view.width) - x - 4;
-    const two = r.h > 30;
+    const bytes = bytesText(b.bytes);
+    const two = r.h > 30 && bytes.length * char <= room;
     c.fillStyle = colour;
     c.textBaseline = "middle";
     const name = fittedName(opName(b.name), room, char);
     c.fillText(name, x, r.y + r.h / 2 - (two ? 7 : 0));
-    if (two) c.fillText(fitted(bytesText(b.bytes), room, char), x, r.y + r.h / 2 + 7);
+    if (two) c.fillText(bytes, x, r.y + r.h / 2 + 7);
   }
 
   /** No plan can have a smaller arena than the most bytes that live at one time. */

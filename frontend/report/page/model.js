@@ -5,6 +5,12 @@ function opName(op) {
   return op.replace(/ \([^()]*\)$/, "");
 }
 
+/** What a kernel is called: by its last op, and how many copies of it one launch computes. */
+function nodeName(n) {
+  const name = n.ops.length > 0 ? opName(n.ops[n.ops.length - 1]) : n.key;
+  return n.kernel.parts > 1 ? `${name} x${n.kernel.parts}` : name;
+}
+
 /** A kernel's symbol without the hash of its body. */
 function shortSymbol(symbol) {
   return symbol.replace(/_[0-9a-f]{8}$/, "");

@@ -47,7 +47,6 @@ function section(title, ...children) {
 
 const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 const dims3 = (d) => d.slice(0, d[2] !== 1 ? 3 : d[1] !== 1 ? 2 : 1).join(" x ");
-const lastOp = (n) => (n.ops.length > 0 ? opName(n.ops[n.ops.length - 1]) : n.key);
 
 function launchText(kernel) {
   const shared = kernel.shared > 0 ? `, ${bytesText(kernel.shared)} shared` : "";
@@ -109,7 +108,7 @@ class Panel {
 
   nodeLink(n, note = "") {
     return el("span", {},
-      linkTo(n.key, () => this.choose({ kind: "node", id: n.id }), el("b", {}, n.key), ` ${lastOp(n)}`),
+      linkTo(n.key, () => this.choose({ kind: "node", id: n.id }), el("b", {}, n.key), ` ${nodeName(n)}`),
       note ? el("small", {}, ` ${note}`) : null);
   }
 
@@ -147,9 +146,9 @@ class Panel {
 
   ofNode(n) {
     const k = n.kernel;
-    const levels = n.earliest === n.latest ? `${n.level}` : `${n.level} of ${n.earliest} .. ${n.latest}`;
+    const levels = n.earliest === n.latest ? `${n.level}` : `${n.level} (possible: ${n.earliest} to ${n.latest})`;
     return [
-      el("h2", {}, `${n.key} ${lastOp(n)}`),
+      el("h2", {}, `${n.key} ${nodeName(n)}`),
       facts([
         ["kernel", k.symbol],
         ["place", n.place],
@@ -162,10 +161,10 @@ class Panel {
       section("Arguments", listed(n.args.map((v, i) => [v, i]), ([v, i]) => this.argument(n, v, i))),
       section("Waits for", n.into.length > 0
         ? listed(n.into, (e) => this.nodeLink(e.from, this.edgeNote(e)))
-        : el("p", {}, "nothing: it starts with its graph")),
+        : el("p", {}, "nothing: it may start with its graph")),
       section("Leads to", n.outOf.length > 0
         ? listed(n.outOf, (e) => this.nodeLink(e.to, this.edgeNote(e)))
-        : el("p", {}, "nothing: its graph ends after it")),
+        : el("p", {}, "nothing in its graph needs it")),
     ];
   }
 

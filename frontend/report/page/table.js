@@ -7,7 +7,7 @@ const NODE_COLUMNS = [
   { title: "stream", className: "c-num", text: (n) => String(n.lane), order: (n) => n.lane },
   { title: "start us", className: "c-num", text: (n) => n.start.toFixed(2), order: (n) => n.start },
   { title: "us", className: "c-num", text: (n) => n.us.toFixed(2), order: (n) => n.us },
-  { title: "ops", className: "c-ops", text: (n) => n.ops.join(", "), order: (n) => lastOp(n) },
+  { title: "ops", className: "c-ops", text: (n) => n.ops.join(", "), order: (n) => nodeName(n) },
   { title: "kernel", className: "c-kernel", text: (n) => n.kernel.symbol, order: (n) => n.kernel.symbol },
   { title: "place", className: "c-place", text: (n) => n.place, order: (n) => n.place },
 ];

@@ -8,6 +8,7 @@ function hueOf(node, by, families) {
 }
 
 const LEAST_ROW = 16;
+const MOST_CURVES = 3000;
 
 /** Heights: rows share the room they are given, but stay legible and no thicker than need be. */
 function measureRows(model, room) {
@@ -171,23 +172,25 @@ class Timeline {
     const { c, theme } = this;
     const hue = hueOf(node, state.colour, this.families);
     const chosen = state.selected?.kind === "node" && state.selected.id === node.id;
+    const marked = chosen ? theme.ink : this.found?.has(node.id) ? theme.mark : null;
     c.globalAlpha = this.bright && !this.bright.has(node) ? 0.4 : 1;
-    const gap = b.w > 6 ? 0.75 : 0;
-    c.fillStyle = b.w > 4 ? theme.fill(hue) : theme.edge(hue);
-    c.beginPath();
-    c.roundRect(b.x + gap, b.y, b.w - 2 * gap, b.h, Math.min(4, b.w / 4));
-    c.fill();
     if (b.w > 4) {
-      c.strokeStyle = chosen ? theme.ink : this.found?.has(node.id) ? theme.mark : theme.edge(hue);
-      c.lineWidth = chosen || this.found?.has(node.id) ? 2.5 : 1;
+      const gap = b.w > 6 ? 0.75 : 0;
+      c.beginPath();
+      c.roundRect(b.x + gap, b.y, b.w - 2 * gap, b.h, Math.min(4, b.w / 4));
+      c.fillStyle = theme.fill(hue);
+      c.fill();
+      c.strokeStyle = marked ?? theme.edge(hue);
+      c.lineWidth = marked ? 2.5 : 1;
       c.stroke();
-    } else if (chosen || this.found?.has(node.id)) {
-      c.fillStyle = chosen ? theme.ink : theme.mark;
-      c.fillRect(b.x - 1, b.y, b.w + 2, b.h);
+    } else {
+      const wider = marked ? 1 : 0;
+      c.fillStyle = marked ?? theme.edge(hue);
+      c.fillRect(b.x - wider, b.y, b.w + 2 * wider, b.h);
     }
     if (state.critical && this.critical.has(node)) {
       c.fillStyle = theme.accent;
-      c.fillRect(b.x + gap, b.y + b.h - 3, b.w - 2 * gap, 3);
+      c.fillRect(b.x, b.y + b.h - 3, b.w, 3);
     }
     if (b.w > 14) this.drawLabel(node, b, theme.text(hue));
     c.globalAlpha = 1;
@@ -202,9 +205,8 @@ class Timeline {
     const lines = b.h >= 46 ? 3 : b.h >= 32 ? 2 : 1;
     c.font = `11px ${theme.mono}`;
     const char = this.charWidth ?? (this.charWidth = c.measureText("0".repeat(50)).width / 50);
-    const op = node.ops.length > 0 ? opName(node.ops[node.ops.length - 1]) : node.key;
     const time = `${node.us.toFixed(2)} us`;
-    const texts = [fittedName(op, room, char)];
+    const texts = [fittedName(nodeName(node), room, char)];
     const kernel = fitted(shortSymbol(node.kernel.symbol), room, char);
     if (lines > 2 && (kernel.length > 7 || !kernel.endsWith("\u2026"))) texts.push(kernel);
     if (lines > 1 && time.length * char <= room) texts.push(time);
@@ -315,17 +317,17 @@ class Timeline {
   drawCrossing(state) {
     const { c, view, theme, plan } = this;
     const [left, right] = [view.toPlace(view.left), view.toPlace(view.width)];
+    const seen = plan.crossing.filter((e) =>
+      Math.max(e.from.p2, e.to.p1) >= left && Math.min(e.from.p2, e.to.p1) <= right);
+    // So many are a grey blot, and a part of them is the same blot in less time.
+    const step = Math.ceil(seen.length / MOST_CURVES);
     c.beginPath();
-    let count = 0;
-    for (const e of plan.crossing) {
-      if (Math.max(e.from.p2, e.to.p1) < left || Math.min(e.from.p2, e.to.p1) > right) continue;
-      this.curve(e);
-      count++;
-    }
+    for (let i = 0; i < seen.length; i += step) this.curve(seen[i]);
     c.strokeStyle = theme.ink;
     c.lineWidth = 1;
     const quiet = this.bright || state.hover?.kind === "node";
-    c.globalAlpha = (quiet ? 0.4 : 1) * Math.min(0.45, Math.max(0.06, 0.45 * (150 / count) ** 0.5));
+    const alpha = Math.max(0.06, 0.45 * Math.min(1, 150 / seen.length) ** 0.5);
+    c.globalAlpha = quiet ? 0.4 * alpha : alpha;
     c.stroke();
     c.globalAlpha = 1;
   }
