@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -10,6 +11,7 @@
 
 #include "frontend/report/html.hpp"
 #include "frontend_plans.hpp"
+#include "ir/file.hpp"
 #include "plan_help.hpp"
 
 using namespace braid;
@@ -230,6 +232,19 @@ TEST_CASE("html: the page asks nobody for anything") {
   CHECK(count(page, "{{") == 0);
   CHECK(page.starts_with("<!doctype html>\n"));
   CHECK(page.ends_with("</html>\n"));
+}
+
+TEST_CASE("html: the page's files are in it as they are") {
+  const std::string page = to_html(testing::plans().front().program);
+  size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(BRAID_SOURCE_DIR "/frontend/report/page")) {
+    if (entry.path().extension() == ".html") continue;
+    CAPTURE(entry.path().filename().string());
+    CHECK(count(page, read_file(entry.path().string())) == 1);
+    ++files;
+  }
+  CHECK(files == 11);
 }
 
 TEST_CASE("html: starts that nobody predicted follow edges and lanes") {

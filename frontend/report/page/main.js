@@ -165,9 +165,8 @@ function showTab(tab) {
   }
   $("work").hidden = tab === "breaks";
   $("breaks").hidden = tab !== "breaks";
-  for (const id of ["fold", "critical", "colour", "in", "out", "fit"]) {
-    $(id).disabled = tab === "breaks" || (tab === "memory" && (id === "critical" || id === "colour"));
-  }
+  $("tools").hidden = tab === "breaks";
+  $("critical").disabled = $("colour").disabled = tab === "memory";
   if (tab !== "breaks") (tab === "memory" ? bufferTable : nodeTable).attach();
   const none = tab === "memory" && memory.temps.length === 0;
   $("empty").hidden = !none;
@@ -264,7 +263,10 @@ function showHeader() {
     ["arena", bytesText(doc.arena_bytes)],
     ["target", doc.target],
   ];
-  if (doc.calls.length > 0) list.splice(3, 0, ["host calls", String(doc.calls.length)]);
+  if (doc.calls.length > 0) {
+    list[4][1] += " without the host";
+    list.splice(3, 0, ["host calls", String(doc.calls.length)]);
+  }
   $("name").textContent = doc.name;
   $("facts").replaceChildren(...list.map(([term, value]) =>
     el("div", {}, el("dt", {}, term), el("dd", {}, value))));

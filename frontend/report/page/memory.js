@@ -7,7 +7,8 @@ class Memory {
     this.temps = model.buffers
       .filter((b) => b.segment === "temp" && b.end >= b.start && b.bytes > 0)
       .sort((a, b) => a.start - b.start || a.id - b.id);
-    this.arena = Math.max(model.doc.arena_bytes, ...this.temps.map((b) => b.offset + b.bytes), 1);
+    this.arena = this.temps.reduce(
+      (most, b) => Math.max(most, b.offset + b.bytes), Math.max(model.doc.arena_bytes, 1));
   }
 
   /** The arena stands on the lower edge of the drawing. */

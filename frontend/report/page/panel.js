@@ -220,6 +220,15 @@ class Panel {
   }
 }
 
+/** An op as a link to the kernel or the call that computes it. */
+function opLink(model, op, choose) {
+  const node = model.nodes.find((n) => n.ops.includes(op));
+  if (node) return linkTo(node.key, () => choose({ kind: "node", id: node.id }), op);
+  const call = model.doc.calls.findIndex((c) => c.op === op);
+  if (call >= 0) return linkTo(`c${call}`, () => choose({ kind: "call", id: call }), op);
+  return op;
+}
+
 /** The tab about graphs, runs and what stands between them. */
 function breaksView(model, choose) {
   const { doc } = model;
@@ -229,7 +238,8 @@ function breaksView(model, choose) {
   out.push(el("p", {}, forced
     ? "No plan has fewer: each op on this path needs the one before it, and they alternate between graphs and host."
     : "All kernels fit into one graph; nothing stands between them."));
-  const path = (title, ops) => section(title, el("ol", {}, ...ops.map((op) => el("li", { class: "mono" }, op))));
+  const path = (title, ops) => section(title,
+    el("ol", {}, ...ops.map((op) => el("li", { class: "mono" }, opLink(model, op, choose)))));
   if (forced) out.push(path("The path that forces them", doc.certificate));
   if (doc.second_certificate.length > 0) out.push(path("A second one, that begins on the host", doc.second_certificate));
   if (doc.breaks.length > 0) {

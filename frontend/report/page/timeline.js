@@ -145,7 +145,7 @@ class Timeline {
       c.fillRect(x1, end - 3, Math.max(x2 - x1, 1), 2);
       c.fillStyle = theme.dim;
       const name = b.stream ? `g${b.index} stream` : `graph g${b.index}`;
-      const full = `${name}: ${b.nodes.length} kernels, ${b.predicted_us.toFixed(1)} us`;
+      const full = `${name}: ${plural(b.nodes.length, "kernel")}, ${b.predicted_us.toFixed(1)} us`;
       const text = [full, name, `g${b.index}`].find((t) => c.measureText(t).width < x2 - x1 - 2);
       if (text) c.fillText(text, x1 + 1, AXIS + 8);
     }
