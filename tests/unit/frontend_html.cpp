@@ -255,13 +255,11 @@ TEST_CASE("html: starts that nobody predicted follow edges and lanes") {
   maker.node({{x, Role::in}, {t[0], Role::out}}, 0);
   maker.node({{x, Role::in}, {t[1], Role::out}}, 1);
   maker.node({{x, Role::in}, {t[2], Role::out}}, 1);
-  maker.node({{t[0], Role::in}, {t[2], Role::in}, {t[3], Role::out}}, 0);
+  maker.node({{t[0], Role::in}, {t[2], Role::in}, {t[3], Role::out}}, 1);
   Program p = std::move(maker.p);
   const std::vector<double> us{10, 1, 2, 4};
   for (size_t n = 0; n < us.size(); ++n) p.bodies[0].nodes[n].estimate_us = us[n];
-  p.bodies[0].edges = {{1, 2, EdgeKind::full, EdgeReason::lane, UINT32_MAX},
-                       {0, 3, EdgeKind::full, EdgeReason::raw, t[0]},
-                       {2, 3, EdgeKind::full, EdgeReason::raw, t[2]}};
+  p.bodies[0].edges = {{0, 3, EdgeKind::full, EdgeReason::raw, t[0]}};  // those of lanes: none yet
   p.script = {{Step::Kind::launch, 0}};
   Json body = data_of(to_html(p))["bodies"][0];
   const auto starts = [&body] {
