@@ -126,6 +126,7 @@ const tests = {
     const model = page.load(blocks(4, 3, 1));
     assert.deepEqual(page.findNodes(model, "BLOCK.2 op1"), [8]);
     assert.deepEqual(page.findNodes(model, "n1"), [1]);
+    assert.deepEqual(page.findNodes(model, "g0.n12"), [12]);
     assert.equal(page.findNodes(model, "row_add").length, 14);
     assert.deepEqual(page.findNodes(model, "nowhere"), []);
     assert.equal(page.findNodes(model, "  "), null);

@@ -224,9 +224,10 @@ std::string plain_tables(const Program& p) {
     for (size_t n = 0; n < p.bodies[b].nodes.size(); ++n, ++nodes) {
       if (nodes >= kMostRows) continue;
       const Node& node = p.bodies[b].nodes[n];
-      rows += fmt::format("<tr><td>g{}:n{}<td>{}<td>{:.2f}<td>{:.2f}<td>{}<td>{}\n", b, n,
-                          node.lane, t.starts[n], node.estimate_us,
-                          html_text(p.kernels[node.kernel].symbol), html_text(node.place));
+      rows += fmt::format("<tr><td>{}{}.n{}<td>{}<td>{:.2f}<td>{:.2f}<td>{}<td>{}\n",
+                          p.bodies[b].stream ? 's' : 'g', b, n, node.lane, t.starts[n],
+                          node.estimate_us, html_text(p.kernels[node.kernel].symbol),
+                          html_text(node.place));
     }
   }
   std::string out = fmt::format(

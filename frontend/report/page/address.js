@@ -25,7 +25,7 @@ function writeAddress() {
   if (!showsAll) {
     s.set("view", [view.x, view.x + view.inner / view.k].map((p) => p.toFixed(3)).join(","));
   }
-  const text = s.toString().replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%2F", "/");
+  const text = s.toString().replaceAll("%2C", ",").replaceAll("%2F", "/");
   history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
 }
 
@@ -35,7 +35,7 @@ function selectedFrom(text) {
   if (list && Number(number) < list.length) {
     return { kind: kind === "b" ? "buffer" : "call", id: Number(number) };
   }
-  const n = model.nodes.find((x) => x.key === text || x.key === `g0:${text}`);
+  const n = model.nodes.find((x) => x.key === text || x.fullKey === text || x.fullKey === `g0.${text}`);
   return n ? { kind: "node", id: n.id } : null;
 }
 

@@ -16,6 +16,11 @@ function shortSymbol(symbol) {
   return symbol.replace(/_[0-9a-f]{8}$/, "");
 }
 
+/** As in every dump: g0 for a graph, s1 for kernels launched one by one. */
+function bodyName(body, b) {
+  return `${body.stream ? "s" : "g"}${b}`;
+}
+
 /**
  * When every body and call of the script runs, in microseconds from its first step. Device work is
  * one stream and waits for the host only where the script does; a call takes `break_us`, because
@@ -67,9 +72,10 @@ function linkNodes(model, doc, starts) {
     const base = starts.get(b) ?? 0;
     const info = { index: b, first, start: base, end: base + body.predicted_us, ...body };
     body.nodes.forEach((n, i) => {
-      const key = doc.bodies.length > 1 ? `g${b}:n${i}` : `n${i}`;
+      const fullKey = `${bodyName(body, b)}.n${i}`;
+      const key = doc.bodies.length > 1 ? fullKey : `n${i}`;
       model.nodes.push({
-        ...n, id: first + i, key, body: info, start: base + n.start, end: base + n.start + n.us,
+        ...n, id: first + i, key, fullKey, body: info, start: base + n.start, end: base + n.start + n.us,
         kernel: doc.kernels[n.kernel], kernelIndex: n.kernel, into: [], outOf: [],
         copies: copiesOf(n.ops, doc.repeats),
       });
@@ -125,7 +131,7 @@ function load(doc) {
   model.lanes = Math.max(1, ...model.bodies.map((b) => b.lanes));
   model.hostRow = host.length > 0;
   model.text = model.nodes.map((n) =>
-    [n.key, ...n.ops, n.kernel.symbol, n.place].join("\n").toLowerCase());
+    [n.fullKey, ...n.ops, n.kernel.symbol, n.place].join("\n").toLowerCase());
   return model;
 }
 
@@ -147,7 +153,7 @@ function criticalPath(model) {
 function findNodes(model, words) {
   const wanted = words.toLowerCase().split(/\s+/).filter((w) => w !== "");
   if (wanted.length === 0) return null;
-  const exact = model.nodes.find((n) => n.key === wanted[0]);
+  const exact = model.nodes.find((n) => n.key === wanted[0] || n.fullKey === wanted[0]);
   if (exact && wanted.length === 1) return [exact.id];
   return model.nodes.filter((n) => wanted.every((w) => model.text[n.id].includes(w)))
     .map((n) => n.id);

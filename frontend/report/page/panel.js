@@ -153,7 +153,7 @@ class Panel {
         ["kernel", k.symbol],
         ["place", n.place],
         ["time", `${n.us.toFixed(3)} us, from ${n.start.toFixed(3)} to ${n.end.toFixed(3)} us`],
-        ["stream", `${n.lane} of graph g${n.body.index}, run ${levels}`],
+        ["stream", `${n.lane} of ${bodyName(n.body, n.body.index)}, run ${levels}`],
         ["launch", launchText(k)],
         ["work", `${numberText(k.flops)} flops, ${bytesText(k.bytes)} moved`],
       ]),
@@ -248,7 +248,7 @@ function breaksView(model, choose) {
         el("p", {}, b.reason), b.remedy ? el("p", { class: "remedy" }, b.remedy) : null)))));
   }
   const name = ([kind, index]) => kind === "launch"
-    ? `launch ${doc.bodies[index].stream ? "kernels of" : "graph"} g${index}: ` +
+    ? `launch ${doc.bodies[index].stream ? "kernels of" : "graph"} ${bodyName(doc.bodies[index], index)}: ` +
       `${plural(doc.bodies[index].nodes.length, "kernel")}, ` +
       `${plural(new Set(doc.bodies[index].nodes.map((n) => n.lane)).size, "stream")}, ` +
       `${doc.bodies[index].predicted_us.toFixed(1)} us ` +

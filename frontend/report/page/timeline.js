@@ -144,9 +144,10 @@ class Timeline {
       c.fillStyle = theme.accent;
       c.fillRect(x1, end - 3, Math.max(x2 - x1, 1), 2);
       c.fillStyle = theme.dim;
-      const name = b.stream ? `g${b.index} stream` : `graph g${b.index}`;
+      const short = bodyName(b, b.index);
+      const name = b.stream ? `${short}, no graph` : `graph ${short}`;
       const full = `${name}: ${plural(b.nodes.length, "kernel")}, ${b.predicted_us.toFixed(1)} us`;
-      const text = [full, name, `g${b.index}`].find((t) => c.measureText(t).width < x2 - x1 - 2);
+      const text = [full, name, short].find((t) => c.measureText(t).width < x2 - x1 - 2);
       if (text) c.fillText(text, x1 + 1, AXIS + 8);
     }
   }
@@ -208,7 +209,7 @@ class Timeline {
     const time = `${node.us.toFixed(2)} us`;
     const texts = [fittedName(nodeName(node), room, char)];
     const kernel = fitted(shortSymbol(node.kernel.symbol), room, char);
-    if (lines > 2 && (kernel.length > 7 || !kernel.endsWith("\u2026"))) texts.push(kernel);
+    if (lines > 2 && kernel !== "" && !/^.{0,6}\u2026$/.test(kernel)) texts.push(kernel);
     if (lines > 1 && time.length * char <= room) texts.push(time);
     const middle = b.y + b.h / 2;
     c.textBaseline = "middle";
