@@ -259,14 +259,11 @@ function showHeader() {
     ["kernels", `${model.nodes.length.toLocaleString("en")} (${doc.kernels.length} distinct)`],
     ["graphs", String(doc.graphs)],
     ["streams", String(streams)],
-    ["predicted", `${total.toFixed(1)} us` + (chain > total + 0.05 ? ` (one stream: ${chain.toFixed(1)})` : "")],
+    ["predicted", `${total.toFixed(1)} us` + (doc.calls.length > 0 ? " and the host" : "") + (chain > total + 0.05 ? ` (one stream: ${chain.toFixed(1)})` : "")],
     ["arena", bytesText(doc.arena_bytes)],
     ["target", doc.target],
   ];
-  if (doc.calls.length > 0) {
-    list[4][1] += " without the host";
-    list.splice(3, 0, ["host calls", String(doc.calls.length)]);
-  }
+  if (doc.calls.length > 0) list.splice(3, 0, ["host calls", String(doc.calls.length)]);
   $("name").textContent = doc.name;
   $("facts").replaceChildren(...list.map(([term, value]) =>
     el("div", {}, el("dt", {}, term), el("dd", {}, value))));

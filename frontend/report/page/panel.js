@@ -139,9 +139,22 @@ class Panel {
     const [id, offset, type] = this.model.doc.views[view];
     const [name, role] = n.kernel.args[slot] ?? ["", "in"];
     const b = this.model.buffers[id];
-    const where = b.segment === "temp" ? `at ${b.offset + offset}` : b.segment;
+    const at = b.segment === "temp" ? `at ${b.offset + offset}` : b.segment;
+    const old = role === "out" ? this.overwritten(n, b, offset) : null;
+    const where = old ? `${at}, in place of ${opName(old.name)}` : at;
     return el("span", {}, el("b", {}, `${role} ${name}: `), this.bufferLink(id, b.name),
       el("small", {}, ` ${type ?? b.type}, ${where}`));
+  }
+
+  /** The buffer that the kernel reads at the very bytes where it writes `b`. */
+  overwritten(n, b, offset) {
+    const same = n.args.find((view, slot) => {
+      const [id, from] = this.model.doc.views[view];
+      const other = this.model.buffers[id];
+      return n.kernel.args[slot]?.[1] === "in" && b.segment === "temp" && other.segment === "temp" &&
+        other.offset + from === b.offset + offset;
+    });
+    return same === undefined ? null : this.model.buffers[this.model.doc.views[same][0]];
   }
 
   ofNode(n) {
