@@ -54,7 +54,8 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->check(CLI::IsMember({"strict", "tf32"}));
   add_switch(c, "simplify", a.simplify, "rewrite the graph, or keep it as written");
   add_switch(c, "fuse", a.fuse, "several ops in one kernel, or one kernel per op");
-  add_switch(c, "group", a.group, "like kernels that are ready together in one launch, or each alone");
+  add_switch(c, "group", a.group,
+             "like kernels that are ready together in one launch, or each alone");
   add_switch(c, "reuse", a.reuse, "temporaries share memory, or each has its own");
   add_switch(c, "reduce", a.reduce, "drop edges that others imply, or keep them");
   c.add_option("--memory-limit", a.memory_limit,
@@ -205,8 +206,8 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
                 "kernels; all: also every node, argument and buffer")
       ->type_name("LIST");
   c->add_option("--format", a.inspect.format,
-                "text, json (the report), program (the whole plan as JSON) or dot")
-      ->check(CLI::IsMember({"text", "json", "program", "dot"}));
+                "text, json (the report), program (the whole plan as JSON), dot or html")
+      ->check(CLI::IsMember({"text", "json", "program", "dot", "html"}));
   add_switch(*c, "fold", a.inspect.fold,
              "draw the copies of a repeated block once (default: above 300 nodes)");
   c->add_flag("--source", a.inspect.source, "with the kernels' CUDA text (text and program)");
