@@ -347,8 +347,8 @@ TEST_CASE("bodies come out in launch order, with lanes that are chains and times
       const Node& node = body.nodes[n];
       REQUIRE(node.lane < body.lanes);
       CHECK(node.position == length[node.lane]++);
-      CHECK(node.estimate_us == costs[node.kernel].us);
-      CHECK(node.start_us + node.estimate_us <= body.predicted_us * (1 + 1e-9));
+      CHECK(node.estimate_us == doctest::Approx(costs[node.kernel].us));
+      CHECK(node.start_us + node.estimate_us <= body.predicted_us + 0.002);
       was[node.kernel] = n;
     }
     for (uint32_t l : length) CHECK(l > 0);
@@ -356,8 +356,7 @@ TEST_CASE("bodies come out in launch order, with lanes that are chains and times
       for (uint32_t b = 0; b < was.size(); ++b) {
         if (!data(a, b)) continue;
         REQUIRE(was[a] < was[b]);
-        CHECK(body.nodes[was[a]].start_us + costs[a].us <=
-              body.nodes[was[b]].start_us * (1 + 1e-9));
+        CHECK(body.nodes[was[a]].start_us + costs[a].us <= body.nodes[was[b]].start_us + 0.002);
       }
     }
     if (body.lanes == 1) {
