@@ -12,5 +12,6 @@ namespace braid::kernels {
 
 std::string dot_refuses(const ir::Graph& body);
 Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target);
+Work dot_work(const ir::Graph& body, const Target& target);
 
 }  // namespace braid::kernels

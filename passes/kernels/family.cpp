@@ -11,9 +11,10 @@ namespace braid::kernels {
 namespace {
 
 constexpr Family kFamilies[] = {
-    {"row", row_refuses, row_emit, in_place_slots},
+    {"row", row_refuses, row_emit, in_place_slots, row_work},
     // A block reads its operands while others write: nothing.
-    {"dot", dot_refuses, dot_emit, [](const ir::Graph&) { return std::vector<InPlace>(); }},
+    {"dot", dot_refuses, dot_emit, [](const ir::Graph&) { return std::vector<InPlace>(); },
+     dot_work},
 };
 
 }  // namespace
