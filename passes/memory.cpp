@@ -66,7 +66,7 @@ void plan_arena(Program& p, bool reuse, std::optional<double> slack_us) {
 void plan_memory(Program& p, const Options& o) {
   p.memory_cut = {};
   plan_arena(p, o.reuse);
-  if (o.memory_limit > 0 && p.arena_bytes > o.memory_limit) fit_arena(p, o);
+  if (o.memory_limit > 0 && p.arena_bytes > o.memory_limit) fit_arena(p, o, costs_of(p), kPrices);
 }
 
 }  // namespace braid
