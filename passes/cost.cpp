@@ -29,7 +29,7 @@ int64_t touched(const ir::Graph& g, ir::ValueId v, const ir::Op& user) {
 /// A kernel that no launch can hold fills the GPU; the source pass says so to the author.
 kernels::Work work_of(const Kernel& k, const Target& t) {
   try {
-    return kernels::family(k.family).work(k.body, t);
+    return kernels::family(k.family).work(k.body, t, k.parts);
   } catch (const kernels::TooLarge&) {
     return {.blocks = t.sms, .threads = 256};
   }
@@ -61,13 +61,13 @@ int64_t bytes_moved(const ir::Graph& body) {
 KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
   if (k.family.empty()) return {prices.row_us, 0};
   const kernels::Work work = work_of(k, t);
-  const double blocks = static_cast<double>(work.blocks) * k.parts;
+  const double blocks = static_cast<double>(work.blocks);
   // Of the GPU's rates what the blocks' SMs have; parts run side by side.
   const double reach = std::clamp(blocks / t.sms, 1.0 / t.sms, 1.0);
   const double memory = static_cast<double>(k.bytes_moved) / prices.bytes_per_us;
   double alone, busy;
   if (k.family == "dot") {
-    const double busy_us = work.busy_cycles * k.parts / prices.cycles_per_us;
+    const double busy_us = work.busy_cycles / prices.cycles_per_us;
     alone = prices.dot_us + std::max({work.cycles / prices.cycles_per_us, memory, busy_us});
     busy = std::max(memory, busy_us);
   } else {

@@ -102,6 +102,8 @@ constexpr Pass kPasses[] = {
     {"choose", "kernels, nodes and buffers", choose_kernels, program_text, "txt"},
     {"breaks", "what stands outside graphs and why, and whether that is allowed", find_breaks,
      program_text, "txt"},
+    {"group", "like kernels that are ready together in one launch",
+     [](Compilation& c, const Options& o) { group_nodes(c.program, o); }, program_text, "txt"},
     {"lanes", "the stream of every kernel",
      [](Compilation& c, const Options& o) { assign_lanes(c.program, o); }, program_text, "txt"},
     {"memory", "offsets of temporaries in the arena",

@@ -14,6 +14,8 @@ void choose_kernels(Compilation& c, const Options& o);
 /// breaks.cpp: Program::breaks and the certificates. Throws Error E0707 and E0708 where the options
 /// do not allow what is found.
 void find_breaks(Compilation& c, const Options& o);
+/// group.cpp: like kernels that are ready together become one launch.
+void group_nodes(Program& p, const Options& o);
 /// lanes.cpp: the lane, position and predicted start of every node, in the order of their starts.
 void assign_lanes(Program& p, const Options& o);
 /// memory.cpp: offsets of temporaries.

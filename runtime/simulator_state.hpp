@@ -46,6 +46,7 @@ enum class Bound : uint8_t { input, param, output };
 struct KernelRecord {
   std::string symbol;
   std::vector<ArgSlot> args;
+  uint32_t parts = 1;        // copies of the body, `args` holding their slots one after the other
   std::vector<Bound> bound;  // by slot: what of the body it is
   LaunchShape launch;
   bool waits = false;
@@ -167,6 +168,7 @@ class State final : public Simulator {
                         void** extra, Call* call);
   /// Runs a kernel. False if it failed, which was then reported.
   bool execute(const Call& call, const std::string& who);
+  bool execute_part(const Call& call, uint32_t part, const std::string& who);
   /// Runs nothing if one of its kernels needs more memory than there is.
   CUresult launch(Exec& exec, uint64_t stream);
 

@@ -26,8 +26,9 @@ const ir::Op& dot_of(const ir::Graph& body, const std::vector<Sink>& sinks) {
 
 }  // namespace
 
-Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target) {
-  const Signature signature(body);
+Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts) {
+  const Signature signature(body, parts);
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
@@ -38,19 +39,19 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
   return emit_dot_simt(body, signature, dot, sinks, symbol, target);
 }
 
-Work dot_work(const ir::Graph& body, const Target& target) {
-  const Signature signature(body);
+Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
+  const Signature signature(body, parts);
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
   const Product product = product_of(body, dot);
   return wants_mma(product) ? dot_mma_work(body, signature, dot, sinks, target)
-                            : dot_simt_work(product, target);
+                            : dot_simt_work(product, target, parts);
 }
 
 std::string dot_refuses(const ir::Graph& body) {
   try {
-    dot_emit(body, "kernel", Target{});
+    dot_emit(body, "kernel", Target{}, 1);
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

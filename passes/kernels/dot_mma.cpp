@@ -16,6 +16,7 @@ class MmaWriter : DotFrame {
         type_(problem_.element()),
         a_(side_of('m')),
         b_(side_of('n')) {
+    problem_.product.batch *= signature.parts;
     problem_.a = a_.how;
     problem_.b = b_.how;
     tile_ = choose(problem_);

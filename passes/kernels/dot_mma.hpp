@@ -15,7 +15,7 @@ struct MmaOperand {
   bool async = false;     // by 16-byte copies, else element by element through registers
 };
 struct MmaProblem {
-  Product product;
+  Product product;  // of all parts: each multiplies the batch
   MmaOperand a, b;
   int64_t bytes() const { return product.tf32 ? 4 : 2; }   // of an operand's element
   int64_t depth() const { return product.tf32 ? 8 : 16; }  // terms of K in one mma

@@ -21,7 +21,7 @@ class SimtWriter : DotFrame {
              const std::vector<Sink>& sinks, const Target& target)
       : DotFrame(body, signature, dot, sinks),
         sum_(sum_type(product_.result)),
-        tile_(choose_dot_tile(product_.batch, product_.m, product_.n, product_.k,
+        tile_(choose_dot_tile(product_.batch * signature.parts, product_.m, product_.n, product_.k,
                               sum_bytes(product_), target)) {}
 
   Emitted emit(std::string_view symbol) {
@@ -152,9 +152,9 @@ Emitted emit_dot_simt(const ir::Graph& body, const Signature& signature, const i
   return SimtWriter(body, signature, dot, sinks, target).emit(symbol);
 }
 
-Work dot_simt_work(const Product& p, const Target& target) {
+Work dot_simt_work(const Product& p, const Target& target, uint32_t parts) {
   Work work;
-  choose_dot_tile(p.batch, p.m, p.n, p.k, sum_bytes(p), target, &work);
+  choose_dot_tile(p.batch * parts, p.m, p.n, p.k, sum_bytes(p), target, &work);
   return work;
 }
 

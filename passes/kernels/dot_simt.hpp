@@ -9,7 +9,7 @@ Emitted emit_dot_simt(const ir::Graph& body, const Signature& signature, const i
                       const std::vector<Sink>& sinks, std::string_view symbol,
                       const Target& target);
 
-Work dot_simt_work(const Product& product, const Target& target);
+Work dot_simt_work(const Product& product, const Target& target, uint32_t parts);
 
 /// How a block computes bm x bn elements of the result: every thread tm x tn of them, over one of
 /// `slices` interleaved parts of the bk terms that lie in shared memory.

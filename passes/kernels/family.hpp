@@ -33,13 +33,16 @@ struct Family {
   std::string_view name;
   /// Empty if this family can compute the body; else the reason why not.
   std::string (*refuses)(const ir::Graph& body);
-  /// Arguments: one pointer per input and param in op order, then one per output.
-  Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target);
+  /// A kernel that computes the body `parts` times side by side, each on arguments of its own; the
+  /// grid's y axis counts the parts. Arguments, part after part: one pointer per input and param in
+  /// op order, then one per output.
+  Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target,
+                  uint32_t parts);
   /// Which outputs may have the bytes of which inputs, as slots of that order. What is listed here
   /// the text that `emit` writes must bear.
   std::vector<InPlace> (*in_place)(const ir::Graph& body, const Target& target);
-  /// How `emit` would launch the body, at a small part of its cost. Throws what `emit` throws.
-  Work (*work)(const ir::Graph& body, const Target& target);
+  /// How `emit` would launch all parts, at a small part of its cost. Throws what `emit` throws.
+  Work (*work)(const ir::Graph& body, const Target& target, uint32_t parts);
 };
 
 std::span<const Family> families();

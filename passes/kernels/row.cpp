@@ -22,8 +22,9 @@ std::vector<ir::OpId> reduces_of(const ir::Graph& body, const std::vector<Sink>&
 
 }  // namespace
 
-Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target) {
-  Signature signature(body);
+Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts) {
+  Signature signature(body, parts);
   signature.set_in_place(in_place_slots(body, target));
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
@@ -32,18 +33,18 @@ Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& t
                          : emit_reduction(body, signature, sinks, reduces, symbol, target);
 }
 
-Work row_work(const ir::Graph& body, const Target& target) {
-  const Signature signature(body);
+Work row_work(const ir::Graph& body, const Target& target, uint32_t parts) {
+  const Signature signature(body, parts);
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
-  return reduces.empty() ? elementwise_work(body, sinks, target)
+  return reduces.empty() ? elementwise_work(body, signature, sinks, target)
                          : reduction_work(body, signature, sinks, reduces, target);
 }
 
 std::string row_refuses(const ir::Graph& body) {
   try {
-    row_emit(body, "kernel", Target{});
+    row_emit(body, "kernel", Target{}, 1);
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

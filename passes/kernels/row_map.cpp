@@ -38,9 +38,10 @@ struct Walk {
   }
 };
 /// A pack needs four times fewer threads: only where enough are left to fill the device.
-Walk walk_of(int64_t numel, const Target& target) {
-  if (numel % kPack == 0 && numel >= target.sms * int64_t{2048}) return {kPack, 256};
-  return {1, numel <= target.sms * int64_t{128} ? 128u : 256u};
+Walk walk_of(int64_t numel, uint32_t parts, const Target& target) {
+  const int64_t in_all = numel * parts;
+  if (numel % kPack == 0 && in_all >= target.sms * int64_t{2048}) return {kPack, 256};
+  return {1, in_all <= target.sms * int64_t{128} ? 128u : 256u};
 }
 
 std::string thread_index(std::string_view type, uint32_t threads) {
@@ -68,7 +69,7 @@ Emitted emit_packed(const ir::Graph& body, const Signature& signature,
   w.lines(sinks_text.after);
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(walk.threads), w.finish()),
-          launch_of(walk.blocks(numel), walk.threads)};
+          launch_of(signature, walk.blocks(numel), walk.threads)};
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
                          const std::vector<Sink>& sinks, std::string_view symbol,
                          const Target& target) {
   const int64_t numel = body.type(sinks[0].value).shape.numel();
-  const Walk walk = walk_of(numel, target);
+  const Walk walk = walk_of(numel, signature.parts, target);
   if (walk.elements > 1) return emit_packed(body, signature, sinks, symbol, numel, walk);
   IndexPool pool;
   ExprWriter w(body, signature, pool);
@@ -88,13 +89,14 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
   write_sinks(w, placed);
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(walk.threads), w.finish()),
-          launch_of(walk.blocks(numel), walk.threads)};
+          launch_of(signature, walk.blocks(numel), walk.threads)};
 }
 
-Work elementwise_work(const ir::Graph& body, const std::vector<Sink>& sinks, const Target& target) {
+Work elementwise_work(const ir::Graph& body, const Signature& signature,
+                      const std::vector<Sink>& sinks, const Target& target) {
   const int64_t numel = body.type(sinks[0].value).shape.numel();
-  const Walk walk = walk_of(numel, target);
-  return {.blocks = walk.blocks(numel), .threads = walk.threads};
+  const Walk walk = walk_of(numel, signature.parts, target);
+  return {.blocks = walk.blocks(numel) * signature.parts, .threads = walk.threads};
 }
 
 }  // namespace braid::kernels
