@@ -105,8 +105,9 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
         .code = "E0704",
         .message = fmt::format("streams must be 1 to {}, not {}", kMaxStreams, o.streams)});
   }
+  HazardFinder finder(p, false);
   for (Body& body : p.bodies) {
-    const Tasks tasks(p, body, costs);
+    const Tasks tasks(body, costs, finder);
     for (Node& node : body.nodes) node.estimate_us = rounded(costs[node.kernel].us);
     Choice chain{one_lane(tasks.size()), {}};
     chain.prediction =
@@ -119,8 +120,9 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
 void assign_lanes(Program& p, const Options& o) { assign_lanes(p, o, costs_of(p), kPrices); }
 
 void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices) {
+  HazardFinder finder(p, true);
   for (Body& body : p.bodies) {
-    const Tasks tasks(p, body, costs, true);
+    const Tasks tasks(body, costs, finder);
     LanePlan plan = one_lane(tasks.size());
     plan.lanes = body.lanes;
     for (uint32_t n = 0; n < tasks.size(); ++n) plan.lane[n] = body.nodes[n].lane;
