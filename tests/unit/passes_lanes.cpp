@@ -254,6 +254,7 @@ TEST_CASE("schedules are legal and near their bounds") {
         const double us = predict(tasks, *plan, prices).us;
         const double bound = std::max(longest_path(d, 0), sum_of_work(d) / width);
         CHECK(us >= bound * (1 - 1e-9));
+        if (plan->lanes > 1) CHECK(us >= bounds_of(tasks, prices).least_us(width) * (1 - 1e-9));
         if (round % 2 && plan == &time && prices.issue_us == 0) {
           // Graham: nothing idles while something is ready.
           CHECK(us <= (2 - 1.0 / width) * bound * (1 + 1e-9));
@@ -347,8 +348,8 @@ TEST_CASE("bodies come out in launch order, with lanes that are chains and times
       const Node& node = body.nodes[n];
       REQUIRE(node.lane < body.lanes);
       CHECK(node.position == length[node.lane]++);
-      CHECK(node.estimate_us == costs[node.kernel].us);
-      CHECK(node.start_us + node.estimate_us <= body.predicted_us * (1 + 1e-9));
+      CHECK(node.estimate_us == doctest::Approx(costs[node.kernel].us));
+      CHECK(node.start_us + node.estimate_us <= body.predicted_us + 0.002);
       was[node.kernel] = n;
     }
     for (uint32_t l : length) CHECK(l > 0);
@@ -356,8 +357,7 @@ TEST_CASE("bodies come out in launch order, with lanes that are chains and times
       for (uint32_t b = 0; b < was.size(); ++b) {
         if (!data(a, b)) continue;
         REQUIRE(was[a] < was[b]);
-        CHECK(body.nodes[was[a]].start_us + costs[a].us <=
-              body.nodes[was[b]].start_us * (1 + 1e-9));
+        CHECK(body.nodes[was[a]].start_us + costs[a].us <= body.nodes[was[b]].start_us + 0.002);
       }
     }
     if (body.lanes == 1) {
@@ -464,7 +464,8 @@ TEST_CASE("a kernel of few blocks is slow and small, one of many takes the GPU")
   k.flops *= 8;
   const KernelCost eight = cost_of(k, Target{});
   CHECK(eight.us < 2 * one.us);
-  CHECK(eight.share > 3 * one.share);
+  CHECK(eight.share > one.share);
+  CHECK(eight.work_us() < 8 * one.work_us());
 }
 
 TEST_CASE("bytes that two temporaries share make their nodes wait") {
