@@ -317,3 +317,26 @@ TEST_CASE("what a group may span is what all of its nodes may") {
   group_nodes(apart, Options{});
   CHECK(apart.bodies[0].nodes.size() == 2);
 }
+
+TEST_CASE("every graph of a model is grouped by itself, and ops outside graphs not at all") {
+  Maker m;
+  const ValueId x = m.input("x", {16, 16});
+  for (int tower = 0; tower < 3; ++tower) {
+    const std::string name = std::to_string(tower);
+    const ValueId h = layer(m, name + "/in", x, 16);
+    const ValueId out = m.map(Fn::exp, {h});
+    m.g.ops().at(m.g.value(out).def.index).outside = true;
+    m.output("y" + name, layer(m, name + "/out", out, 16));
+  }
+  const Program p = plan(m.g);
+  REQUIRE(p.bodies.size() == 3);
+  CHECK(p.bodies[1].stream);
+  std::vector<std::vector<uint32_t>> parts;
+  for (const Body& body : p.bodies) {
+    parts.emplace_back();
+    for (const Node& n : body.nodes) parts.back().push_back(p.kernels[n.kernel].parts);
+  }
+  CHECK(parts == std::vector<std::vector<uint32_t>>{{3}, {1, 1, 1}, {3}});
+  CHECK(p.bodies[0].nodes[0].kernel == p.bodies[2].nodes[0].kernel);
+  CHECK(p.kernels.size() == 2);
+}
