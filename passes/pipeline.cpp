@@ -100,6 +100,8 @@ constexpr Pass kPasses[] = {
      [](Compilation& c, const Options& o) { c.fusion = fuse(c.graph, c.homes, c.levels, o.fuse); },
      [](const Compilation& c) { return c.fusion.print(c.graph); }, "txt"},
     {"choose", "kernels, nodes and buffers", choose_kernels, program_text, "txt"},
+    {"breaks", "what stands outside graphs and why, and whether that is allowed", find_breaks,
+     program_text, "txt"},
     {"group", "like kernels that are ready together in one launch",
      [](Compilation& c, const Options& o) { group_nodes(c.program, o); }, program_text, "txt"},
     {"lanes", "the stream of every kernel",

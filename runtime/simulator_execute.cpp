@@ -27,7 +27,7 @@ std::vector<Range> ranges_of(const Call& call) {
   for (size_t i = 0; i < call.args.size(); ++i) {
     const ArgSlot& slot = call.record->args[i];
     if (bytes_of(slot) == 0) continue;
-    ranges.push_back({call.args[i], call.args[i] + bytes_of(slot), slot.role != Role::in});
+    ranges.push_back({call.args[i], call.args[i] + bytes_of(slot), slot.role != Role::in, i});
   }
   return ranges;
 }

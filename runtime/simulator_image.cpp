@@ -33,6 +33,10 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module) 
       for (const int64_t extent : slot.type.shape.extents()) records += fmt::format(" {}", extent);
       records += fmt::format(" {}\n", slot.name);
     }
+    const std::vector<InPlace> in_place = in_place_of_parts(k);
+    records += fmt::format("{}", in_place.size());
+    for (const InPlace& i : in_place) records += fmt::format(" {} {}", i.out, i.in);
+    records += "\n";
     records += body + "\n";
   }
   const std::string text =
@@ -120,6 +124,12 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
     ArgSlot slot;
     if (!read_slot(in, slot)) return false;
     record.args.push_back(std::move(slot));
+  }
+  size_t pairs = 0;
+  if (!(in >> pairs)) return false;
+  for (InPlace i; pairs > 0; --pairs) {
+    if (!(in >> i.out >> i.in)) return false;
+    record.in_place.push_back(i);
   }
   in.get();  // the line's end
   std::string text(length, '\0');

@@ -24,6 +24,7 @@ void merge(Clock& into, const Clock& from);
 struct Range {
   uint64_t low = 0, high = 0;
   bool write = false;
+  size_t slot = 0;  // the argument of the kernel that reaches them
 };
 
 /// An operation that touched bytes of an allocation.
@@ -49,6 +50,7 @@ struct KernelRecord {
   std::vector<Bound> bound;  // by slot: what of the body it is
   LaunchShape launch;
   bool waits = false;
+  std::vector<InPlace> in_place;
   ir::Graph body;
 };
 using RecordPtr = std::shared_ptr<const KernelRecord>;

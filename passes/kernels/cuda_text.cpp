@@ -149,6 +149,10 @@ Signature::Signature(const ir::Graph& body, uint32_t side_by_side) : parts(side_
   }
 }
 
+void Signature::set_in_place(const std::vector<InPlace>& pairs) {
+  for (const InPlace& pair : pairs) args[pair.out].in_place = args[pair.in].in_place = true;
+}
+
 size_t Signature::arg_of(ir::ValueId v) const {
   for (size_t i = 0; i < leading; ++i) {
     if (args[i].value == v) return i;
@@ -163,7 +167,7 @@ std::string pointer_text(const Signature& signature, size_t arg) {
   const Argument& a = signature.args[arg];
   const bool constant = arg < signature.leading && a.name[0] == 'a';
   return fmt::format("{}{}*{} ", constant ? "const " : "", storage_type(a.type.dtype),
-                     signature.writes_in_place ? "" : " __restrict__");
+                     signature.writes_in_place || a.in_place ? "" : " __restrict__");
 }
 
 std::string name_in_part(const Argument& a, uint32_t part) {

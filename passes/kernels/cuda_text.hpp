@@ -46,12 +46,15 @@ struct Argument {
   std::string name;   // a0.. inputs, s0.. params, r0.. outputs
   ir::ValueId value;  // the input's, the param's first state, or the output
   TensorType type;
+  bool in_place = false;  // may have the bytes of another argument
 };
 
 /// The kernel's pointer arguments in the order of Family::emit. The text is written for one part,
 /// in terms of `args`; kernel_text has the block pick its part's.
 struct Signature {
   explicit Signature(const ir::Graph& body, uint32_t side_by_side = 1);
+  /// What the family allows.
+  void set_in_place(const std::vector<InPlace>& pairs);
   /// The argument that an input or param stands for.
   size_t arg_of(ir::ValueId v) const;
 

@@ -335,4 +335,15 @@ Emitted emit_dot_mma(const ir::Graph& body, const Signature& signature, const ir
   return MmaWriter(body, signature, dot, sinks, choose).emit(symbol);
 }
 
+Work dot_mma_work(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+                  const std::vector<Sink>& sinks, const Target& target) {
+  Work work;
+  MmaWriter(body, signature, dot, sinks, [&](const MmaProblem& p) {
+    const MmaTile tile = choose_mma_tile(p, target);
+    work = estimate_work(p, tile, target);
+    return tile;
+  });
+  return work;
+}
+
 }  // namespace braid::kernels

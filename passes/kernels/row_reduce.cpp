@@ -78,6 +78,19 @@ class ReductionWriter {
     place(sinks);
   }
 
+  /// Every pass waits for loads, a thread's columns one after the other where they are many, and
+  /// meets the row's other threads; the first wait is every kernel's.
+  Work work() const {
+    constexpr double kPassCycles = 400, kColumnCycles = 60;
+    if (rows_ == 0) return {.blocks = 1, .threads = 32};
+    const int64_t step = layout_.step();
+    const auto columns = static_cast<double>((cols_ + step - 1) / step);
+    const int passes = last_pass() + (full_.empty() ? 0 : 1);
+    return {.blocks = (rows_ + layout_.rows - 1) / layout_.rows * signature_.parts,
+            .threads = layout_.threads,
+            .cycles = passes * kPassCycles + (passes + 1) * columns * kColumnCycles};
+  }
+
   Emitted emit(std::string_view symbol) {
     if (rows_ == 0) return empty_kernel(body_, signature_, symbol);
     write_head();
@@ -370,6 +383,12 @@ Emitted emit_reduction(const ir::Graph& body, const Signature& signature,
                        const std::vector<Sink>& sinks, const std::vector<ir::OpId>& reduces,
                        std::string_view symbol, const Target& target) {
   return ReductionWriter(body, signature, sinks, reduces, target).emit(symbol);
+}
+
+Work reduction_work(const ir::Graph& body, const Signature& signature,
+                    const std::vector<Sink>& sinks, const std::vector<ir::OpId>& reduces,
+                    const Target& target) {
+  return ReductionWriter(body, signature, sinks, reduces, target).work();
 }
 
 }  // namespace braid::kernels

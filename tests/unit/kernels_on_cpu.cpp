@@ -192,12 +192,17 @@ OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
 
 OnCpu::~OnCpu() { dlclose(library_); }
 
-void OnCpu::run(const KernelCase& c, std::vector<HostTensor>& args) const {
-  std::vector<std::unique_ptr<Guarded>> memory;
+void OnCpu::run(const KernelCase& c, std::vector<HostTensor>& args,
+                const std::vector<InPlace>& in_place) const {
+  std::vector<std::shared_ptr<Guarded>> memory;
   std::vector<void*> pointers;
   for (const HostTensor& t : args) {
-    memory.push_back(std::make_unique<Guarded>(t.bytes));
+    memory.push_back(std::make_shared<Guarded>(t.bytes));
     pointers.push_back(memory.back()->data());
+  }
+  for (const InPlace& i : in_place) {
+    memory[i.out] = memory[i.in];
+    pointers[i.out] = pointers[i.in];
   }
   const LaunchShape& launch = launches_.at(c.name);
   auto* const call = symbol<void(void**)>(library_, "call_" + c.name);

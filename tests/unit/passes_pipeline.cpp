@@ -201,7 +201,7 @@ TEST_CASE("a small model becomes the plan one would write by hand") {
 
 TEST_CASE("random programs compute what their graphs say, in any order that the edges allow") {
   std::mt19937 random(40);
-  size_t nodes = 0, shared = 0;
+  size_t nodes = 0, shared = 0, forked = 0;
   for (int round = 0; round < 120; ++round) {
     const ir::Graph g = random_graph(random, 5 + static_cast<int>(random() % 40));
     const uint64_t seed = random();
@@ -212,9 +212,12 @@ TEST_CASE("random programs compute what their graphs say, in any order that the 
     o.reduce = random() % 4 != 0;
     o.group = random() % 4 != 0;
     o.simplify = random() % 4 != 0;
+    o.streams = 1 + static_cast<int>(random() % 8);
+    o.force_lanes = random() % 2 != 0;
     CAPTURE(to_string(o));
     CAPTURE(ir::print(g));
     const Program p = run_passes(g, o).program;  // runs the checker
+    forked += p.bodies[0].lanes > 1;
     CHECK(p.source_ops == g.ops().size());
     if (!o.reuse) CHECK(p.arena_bytes == p.temp_bytes_unshared);
     nodes += p.bodies[0].nodes.size();
@@ -233,6 +236,7 @@ TEST_CASE("random programs compute what their graphs say, in any order that the 
   }
   CHECK(nodes > 500);
   CHECK(shared > 15);
+  CHECK(forked > 20);
 }
 
 TEST_CASE("params are bound to their first and last version") {
