@@ -148,17 +148,13 @@ void in_place(const Kernel& k, const std::vector<Slot>& slots, Findings& out) {
 }
 
 void launch_shape(const Program& p, const Kernel& k, Findings& out) {
-  // Launch shapes come with the text.
-  if (!p.modules.empty() && k.parts > 1 && k.launch.grid[1] != k.parts) {
-    out.add("kernel {} computes {} parts, but its grid has {} along y", k.symbol, k.parts,
-            k.launch.grid[1]);
-  }
   const auto &g = k.launch.grid, &b = k.launch.block;
   bool legal = k.launch.shared_bytes <= kMostSharedBytes;
   for (size_t i = 0; i < 3; ++i) {
     legal = legal && g[i] > 0 && g[i] <= kMostBlocks[i] && b[i] > 0 && b[i] <= kMostThreads[i];
   }
-  if (k.parts > 1 && g[1] != k.parts) {
+  // Grids are known once the kernels are written.
+  if (!p.modules.empty() && k.parts > 1 && g[1] != k.parts) {
     out.add("kernel {} computes {} parts, but its grid has {} along y", k.symbol, k.parts, g[1]);
   }
   const int64_t most = std::min<int64_t>(p.target.max_threads_per_block, kMostThreads[0]);
