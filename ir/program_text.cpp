@@ -90,14 +90,16 @@ std::string argument(const Program& p, const Node& node, size_t slot) {
 }
 
 std::string arguments(const Program& p, const Node& node, bool written) {
-  std::vector<std::string> parts;
   const Kernel& k = p.kernels[node.kernel];
+  const size_t slots = std::max<size_t>(node.args.size() / std::max(k.parts, 1u), 1);
+  std::string text, gap;
   for (size_t s = 0; s < node.args.size(); ++s) {
-    if (written ? k.args[s].role != Role::in : k.args[s].role != Role::out) {
-      parts.push_back(argument(p, node, s));
-    }
+    if (!text.empty() && s % slots == 0) gap = " | ";
+    if (written ? k.args[s].role == Role::in : k.args[s].role == Role::out) continue;
+    text += gap + argument(p, node, s);
+    gap = ", ";
   }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return text;
 }
 
 std::string quoted(std::string_view s) {

@@ -173,8 +173,10 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
       note(g, fmt::format("{} is not a known target, compiling for {}", target, o.target.arch));
     }
   }
-  return {compile(std::move(model.graph), o), std::move(model.weights),
-          std::move(model.settings.origins)};
+  Plan plan{compile(std::move(model.graph), o), std::move(model.weights),
+            std::move(model.settings.origins)};
+  if (o.on_break == OnBreak::warn) warn_of_breaks(plan.program, g);
+  return plan;
 }
 
 void compile_kernels(Program& p, const GlobalArgs& g) {
