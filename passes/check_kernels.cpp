@@ -148,10 +148,6 @@ void in_place(const Kernel& k, const std::vector<Slot>& slots, Findings& out) {
 }
 
 void launch_shape(const Program& p, const Kernel& k, Findings& out) {
-  if (k.parts > 1 && k.launch.grid[1] != k.parts) {
-    out.add("kernel {} computes {} parts, but its grid has {} along y", k.symbol, k.parts,
-            k.launch.grid[1]);
-  }
   const auto &g = k.launch.grid, &b = k.launch.block;
   bool legal = k.launch.shared_bytes <= kMostSharedBytes;
   for (size_t i = 0; i < 3; ++i) {
