@@ -155,11 +155,11 @@ TEST_CASE("the table of passes") {
     CHECK((p.extension == "bir" || p.extension == "txt"));
   }
   CHECK(names == std::vector<std::string_view>{"bind", "simplify", "recompute", "views", "home",
-                                               "levels", "fuse", "choose", "group", "lanes",
-                                               "memory", "edges", "source", "check"});
+                                               "levels", "fuse", "choose", "breaks", "group",
+                                               "lanes", "memory", "edges", "source", "check"});
   PassTimes times;
   const Compilation c = run_passes(mlp(), verified(), "memory", &times);
-  REQUIRE(times.size() == 11);
+  REQUIRE(times.size() == 12);
   CHECK(times.back().first == "memory");
   CHECK(c.program.bodies[0].edges.empty());
   CHECK_THROWS_AS(run_passes(mlp(), verified(), "memroy"), InternalError);
