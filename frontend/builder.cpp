@@ -60,8 +60,14 @@ ir::ValueId Graph::Impl::emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::
     if (!v.valid()) return {};
   }
   std::vector<std::string> details;
-  const ir::Graph::Added added = ir.try_add({kind, std::move(attrs), operands, std::move(type),
-                                             ir.strings.intern(scoped(name)), loc(where)});
+  const ir::Graph::Added added = ir.try_add({kind,
+                                             std::move(attrs),
+                                             operands,
+                                             std::move(type),
+                                             ir.strings.intern(scoped(name)),
+                                             loc(where),
+                                             {},
+                                             outside && ir::can_stand_outside(kind)});
   if (!added.error.empty()) {
     // As they were given: before this op broadcast them.
     for (ir::ValueId& v : operands) v = before_broadcast(v, loc(where));

@@ -273,6 +273,26 @@ class Scope {
   size_t length_;  // of the path outside
 };
 
+struct HostOpts {
+  /// The function has no side effects: a call that nothing needs is dropped, and it may change
+  /// places with others. All other host ops keep the order in which they are written.
+  bool pure = false;
+};
+
+/// Ops made while it lives are kept out of CUDA graphs: their kernels are launched one by one.
+class Outside {
+ public:
+  ~Outside();
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+
+ private:
+  friend class Graph;
+  Outside(Graph* g, bool before) : graph_(g), before_(before) {}
+  Graph* graph_;
+  bool before_;
+};
+
 class Graph {
  public:
   explicit Graph(std::string name = "graph");
@@ -298,6 +318,13 @@ class Graph {
   /// The current version's value as a tensor that later assigns do not change.
   Tensor read(Tensor param, Where w = Loc::current());
   void output(std::string_view name, In value);
+  /// Calls the host function registered under that name (HostFunctions) with these tensors; it
+  /// returns tensors of the given types, or none. It runs on the host between graphs.
+  std::vector<Tensor> host(std::string_view function, std::vector<In> arguments,
+                           std::vector<TypeArg> results = {}, HostOpts o = {},
+                           Where w = Loc::current());
+  /// Ops that need no kernel, such as views and constants, are not affected.
+  [[nodiscard]] Outside outside_graphs(bool on = true);
 
   /// Names made while the result lives are "NAME/..." below the current scope; an empty name
   /// changes nothing.
@@ -327,6 +354,7 @@ class Graph {
 
  private:
   friend class Scope;
+  friend class Outside;
   std::unique_ptr<Impl> impl_;
 };
 

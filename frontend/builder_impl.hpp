@@ -21,7 +21,8 @@ struct Graph::Impl {
   explicit Impl(std::string name) : ir(std::move(name)) {}
 
   ir::Graph ir;
-  std::string scope;  // "block3/mlp", empty at the root
+  std::string scope;     // "block3/mlp", empty at the root
+  bool outside = false;  // ops are kept out of graphs
   bool collect = false;
   std::vector<Diagnostic> diagnostics;
   std::set<std::string, std::less<>> input_names, param_names, output_names;

@@ -67,6 +67,9 @@ std::vector<CodeInfo> codes_of_models() {
        "A Tensor is a handle that belongs to the Graph that made it, and ends with it.",
        "Graph a, b;\nTensor y = a.input(\"x\", t) + b.input(\"x\", t);",
        "Graph g;\nTensor y = g.input(\"x\", t) + g.input(\"z\", t);"},
+      {"E0306", "a host op without the name of a function", "give the name it is registered under",
+       "Graphs know host functions by name; the caller gives the functions.", "g.host(\"\", {x});",
+       "g.host(\"log\", {x});"},
       {"E0401", "a dim expression is malformed", "integers, names, + - * and parentheses",
        "Extents are integers, names of dims, or expressions over them; / stands in model files "
        "only and "

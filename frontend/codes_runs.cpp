@@ -42,6 +42,26 @@ std::vector<CodeInfo> codes_of_runs() {
        "tensor or the kernel.",
        "x = { dtype = \"f32\", shape = [1099511627776, 1048576] }",
        "x = { dtype = \"f32\", shape = [1024, 1024] }"},
+      {"E0706", "the temporaries do not fit within the memory limit",
+       "allow as many bytes as the sentence names, or make the largest temporaries smaller",
+       "With a limit the planner also tries fewer streams, and lets temporaries share bytes where "
+       "only extra edges order them. This is what the best of these plans needs.",
+       "braid compile m.toml --memory-limit 1024 -o m.braid",
+       "braid compile m.toml --memory-limit 1048576 -o m.braid"},
+      {"E0707", "an op stands outside graphs, and the settings do not allow that",
+       "replace the op, drop its mark, or set on_break = \"allow\"",
+       "`on_break` is allow, warn or error. A host function, or an op marked `graph = false`, "
+       "cannot "
+       "be in a CUDA graph: the work is cut into several, or host work comes before or after it.",
+       "[compile]\non_break = \"error\"                            # and a node with graph = false",
+       "[compile]\non_break = \"warn\""},
+      {"E0708", "a program needs several graphs, and one is required",
+       "move or replace the op that is named; `braid inspect --show breaks` lists all",
+       "`require_single_graph` refuses every program whose work is not one graph. The message "
+       "shows "
+       "the ops, each of which needs the one before, that force as many graphs.",
+       "braid compile m.toml -o m.braid --require-single-graph  # a host op between two others",
+       "braid compile m.toml -o m.braid"},
       {"E0801", "a device name is none of auto, sim, a number", "use one of them",
        "auto takes a GPU if there is one and simulates otherwise; sim always simulates; a number "
        "names a "
@@ -66,6 +86,10 @@ std::vector<CodeInfo> codes_of_runs() {
       {"E0805", "a tensor has no such element", "elements count from 0, row by row",
        "`at` and `set` of a HostTensor take the position of one element among all of them.",
        "HostTensor t({f32, Shape{4, 3}});\nt.set(12, 1.0);", "t.set(11, 1.0);"},
+      {"E0806", "a host function that nobody registered", "register it under the name shown",
+       "Host ops name functions of the host's; the caller gives them where the program is built.",
+       "build(g, store)                                         # g calls host(\"sample\", ..)",
+       "build(g, store, {}, {{\"sample\", sample}})"},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",
        "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},
@@ -108,6 +132,15 @@ std::vector<CodeInfo> codes_of_runs() {
        "pos = { dtype = \"i32\" }\n--set pos=1.5", "--set pos=1"},
       {"E0830", "a Program that is not well formed", "a bug, unless the Program was made by hand",
        "The runtime checks indices, sizes and names before it touches the device.", "", ""},
+      {"E0850", "a host function failed", "mend what it says it threw",
+       "The launch that called it is given up; the executable stays usable.",
+       "[](auto in, auto out) { throw std::runtime_error(\"no more data\"); }",
+       "[](auto in, auto out) { out[0].set(0, next()); }"},
+      {"E0851", "a host function uses the library's devices, stores or executables",
+       "use them before or after the launch, or in another thread",
+       "It runs inside a launch, which holds locks that such a call would wait for.",
+       "[&](auto in, auto out) { other.run(inputs); }",
+       "[&](auto in, auto out) { queue.push(in[0]); }"},
       {"E0840", "a `.braid` file that is damaged, of another version, or fails the checker",
        "compile the model again",
        "The file carries a checksum and its plan is proved again when it is loaded.",

@@ -13,13 +13,15 @@ Program compile(ir::Graph graph, const Options& options) {
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);
   const bool changes = std::any_of(graph.ops().begin(), graph.ops().end(), [](const ir::Op& op) {
-    return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update;
+    const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
+    return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update || (host && !host->pure);
   });
   if (graph.outputs.empty() && !changes) {
     Diagnostic d;
     d.code = "E0502";
     d.message = fmt::format(
-        "the graph '{}' has no outputs and changes no param, so there is nothing to compute",
+        "the graph '{}' has no outputs, changes no param and calls no host function, so there is "
+        "nothing to compute",
         graph.name);
     d.suggestion = "name at least one, as in g.output(\"y\", y)";
     throw Error(std::move(d));
@@ -29,7 +31,7 @@ Program compile(ir::Graph graph, const Options& options) {
 
 Program compile(const Graph& graph, const Options& options) { return compile(graph.ir(), options); }
 
-Executable build(const Graph& graph, Store store, Options options) {
+Executable build(const Graph& graph, Store store, Options options, HostFunctions functions) {
   options.target = store.device().target();
   Program program = compile(graph, options);
   if (!store.device().simulated()) {
@@ -41,7 +43,7 @@ Executable build(const Graph& graph, Store store, Options options) {
     }
     runtime::compile_modules(program, runtime::Cache::from_environment(), 0, progress);
   }
-  return Executable(std::move(program), std::move(store));
+  return Executable(std::move(program), std::move(store), std::move(functions));
 }
 
 }  // namespace braid

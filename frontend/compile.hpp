@@ -9,11 +9,13 @@
 namespace braid {
 
 /// All passes. Needs no GPU and no NVRTC: kernels are text in the Program. Throws Error, E0502 for
-/// a graph without outputs that changes no param either.
+/// a graph without outputs that changes no param and calls no host function either.
 Program compile(const Graph& graph, const Options& options = {});
 Program compile(ir::Graph graph, const Options& options = {});
 
 /// compile() for the device's target, NVRTC (with the disk cache) unless simulated, instantiate.
-Executable build(const Graph& graph, Store store, Options options = {});
+/// `functions` are those that the graph's host ops name.
+Executable build(const Graph& graph, Store store, Options options = {},
+                 HostFunctions functions = {});
 
 }  // namespace braid

@@ -64,6 +64,7 @@ class Expander {
       const Node& n = list.nodes[i];
       for (const Text& t : n.out) env.values.emplace(t.text, poison_);
       if (n.bad) continue;
+      const Outside outside = graph_.outside_graphs(n.outside);
       if (n.kind == Node::Kind::block) {
         block_node(n, env);
       } else {
@@ -105,6 +106,13 @@ class Expander {
       // An op that changes nothing hands back its operand, which keeps its own name.
       if (!is_operand(result, in)) result.named(n.out[0].text);
       set(env, n, 0, result);
+      return;
+    }
+    if (n.kind == Node::Kind::host) {
+      const std::vector<Tensor> results =
+          graph_.host(n.target, in, n.results, {.pure = n.pure}, where);
+      for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
+      if (!results.empty()) results[0].named(n.out[0].text);
       return;
     }
     const Tensor param = env.params.at(n.target);

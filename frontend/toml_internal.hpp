@@ -194,7 +194,7 @@ struct Operand {
 };
 
 struct Node {
-  enum class Kind : uint8_t { op, block, assign, update };
+  enum class Kind : uint8_t { op, block, assign, update, host };
   bool bad = true;  // it holds a mistake; its results are poison
   Kind kind = Kind::op;
   Place place{};         // of the op's, block's or param's name
@@ -203,11 +203,17 @@ struct Node {
   std::vector<Operand> in{};
   const OpSpec* op = nullptr;
   Attrs attrs{};
-  std::vector<Operand> at{};      // update: where the box begins
-  int64_t repeat = 0;             // block: number of copies; 0 = not repeated
-  std::string scope{};            // block: the name of its scope, without the copy's number
-  std::set<std::string> share{};  // block: params that all copies have in common
+  std::vector<Operand> at{};       // update: where the box begins
+  int64_t repeat = 0;              // block: number of copies; 0 = not repeated
+  std::string scope{};             // block: the name of its scope, without the copy's number
+  std::set<std::string> share{};   // block: params that all copies have in common
+  std::vector<TypeArg> results{};  // host: of its results
+  bool pure = false;               // host
+  bool outside = false;            // `graph = false`
 };
+/// `results` and `pure` of a node with `host`, whose `out` is read; false after a mistake
+/// (toml_host.cpp).
+bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node);
 
 /// The nodes of a graph or block.
 struct NodeList {

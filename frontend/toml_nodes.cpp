@@ -36,7 +36,11 @@ class NodeReader {
     node.target = kind->value.text;
     const bool complete = kind->key == "op"      ? read_op(item, node)
                           : kind->key == "block" ? read_block(item, node)
+                          : kind->key == "host"  ? read_host(item, node)
                                                  : read_state(item, node, kind->key);
+    if (const Entry* e = item.find("graph")) {
+      node.outside = report_.expect(e->value, Item::Kind::boolean, "'graph'") && !e->value.boolean;
+    }
     // Not every mistake is reported: a name may be lost for another reason.
     node.bad = !complete || report_.list.size() > before;
     return node;
@@ -45,7 +49,7 @@ class NodeReader {
  private:
   /// The entry that says what the node is: exactly one.
   const Entry* find_kind(const Item& item) {
-    const std::vector<std::string> kinds{"op", "block", "assign", "update"};
+    const std::vector<std::string> kinds{"op", "block", "assign", "update", "host"};
     const Entry* found = nullptr;
     std::string suggestion;
     Place place = item.place;
@@ -61,16 +65,16 @@ class NodeReader {
       }
       if (found) {
         report_.error("E0106", e.place,
-                      fmt::format("a node is one of op, block, assign and update, but this one is "
-                                  "both {} and {}",
+                      fmt::format("a node is one of op, block, assign, update and host, but this "
+                                  "one is both {} and {}",
                                   found->key, e.key));
         return nullptr;
       }
       found = &e;
     }
     if (!found) {
-      report_.error("E0106", place, "a node needs one of the keys op, block, assign and update",
-                    suggestion);
+      report_.error("E0106", place,
+                    "a node needs one of the keys op, block, assign, update and host", suggestion);
       return nullptr;
     }
     return report_.expect(found->value, Item::Kind::string, fmt::format("'{}'", found->key))
@@ -201,12 +205,26 @@ class NodeReader {
     return true;
   }
 
+  bool read_host(const Item& item, Node& node) {
+    node.kind = Node::Kind::host;
+    const bool results = read_results(item, node);
+    const bool keys =
+        report_.check_keys(item, {"host", "in", "out", "results", "pure"}, "a node with a host");
+    if (node.target.empty()) {
+      report_.error("E0107", node.place, "'host' names a function of the host's");
+      return false;
+    }
+    return read_in(item, node, false) && keys && results &&
+           read_host_attrs(item, types_, report_, node);
+  }
+
   bool read_state(const Item& item, Node& node, const std::string& key) {
     const bool update = key == "update";
     node.kind = update ? Node::Kind::update : Node::Kind::assign;
     const bool results = read_results(item, node);
-    const bool keys = update ? report_.check_keys(item, {"update", "in", "at", "out"}, "an update")
-                             : report_.check_keys(item, {"assign", "in", "out"}, "an assign");
+    const bool keys =
+        update ? report_.check_keys(item, {"update", "in", "at", "out", "graph"}, "an update")
+               : report_.check_keys(item, {"assign", "in", "out", "graph"}, "an assign");
     const bool known = check_param(node);
     if (!read_in(item, node, false) || !keys || !known || !results) return false;
     if (!need(item, node, "in") || (update && !need(item, node, "at"))) return false;
@@ -245,8 +263,8 @@ class NodeReader {
   bool read_block(const Item& item, Node& node) {
     node.kind = Node::Kind::block;
     const bool results = read_results(item, node);
-    const bool keys = report_.check_keys(item, {"block", "in", "out", "repeat", "name", "share"},
-                                         "a node with a block");
+    const bool keys = report_.check_keys(
+        item, {"block", "in", "out", "repeat", "name", "share", "graph"}, "a node with a block");
     const std::map<std::string, Block>& blocks = around_.blocks;
     const auto it = blocks.find(node.target);
     if (it == blocks.end() && !report_.section_lost) {

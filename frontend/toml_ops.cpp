@@ -134,7 +134,7 @@ std::string suggest_op(std::string_view name) {
 bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& report, Attrs& attrs) {
   bool good = true;
   for (const Entry& e : node.entries) {
-    if (e.key == "op" || e.key == "in" || e.key == "out") continue;
+    if (e.key == "op" || e.key == "in" || e.key == "out" || e.key == "graph") continue;
     const auto it = std::find_if(spec.attrs.begin(), spec.attrs.end(),
                                  [&](const AttrSpec& a) { return a.name == e.key; });
     if (it == spec.attrs.end()) {

@@ -1,6 +1,7 @@
 // The settings of a model file that change no result: [compile] and [weights].
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "frontend/toml_internal.hpp"
@@ -18,10 +19,14 @@ TomlCompile read_compile(const Item& root, Report& report) {
   TomlCompile compile;
   const Entry* e = root.find("compile");
   if (!e || !report.expect(e->value, Item::Kind::table, "'compile'")) return compile;
-  report.check_keys(e->value, {"target", "math", "streams", "fuse", "reuse", "reduce", "simplify"},
+  report.check_keys(e->value,
+                    {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "simplify",
+                     "on_break", "require_single_graph", "memory_limit"},
                     "[compile]");
   for (const Entry& entry : e->value.entries) compile.places[entry.key] = entry.value.place;
   for (const auto& [key, value] : {std::pair("fuse", &compile.fuse),
+                                   {"group", &compile.group},
+                                   {"require_single_graph", &compile.require_single_graph},
                                    {"reuse", &compile.reuse},
                                    {"reduce", &compile.reduce},
                                    {"simplify", &compile.simplify}}) {
@@ -30,11 +35,26 @@ TomlCompile read_compile(const Item& root, Report& report) {
       *value = given->value.boolean;
     }
   }
-  compile.math = read_string(e->value, "math", report);
-  if (compile.math && *compile.math != "strict" && *compile.math != "tf32") {
-    report.error("E0107", compile.places["math"],
-                 fmt::format("'math' is strict or tf32, not '{}'", *compile.math),
-                 suggest(*compile.math, {"strict", "tf32"}));
+  const auto one_of = [&](const char* key, const std::vector<std::string>& known,
+                          std::string_view takes) {
+    const std::optional<std::string> text = read_string(e->value, key, report);
+    if (text && std::find(known.begin(), known.end(), *text) == known.end()) {
+      report.error("E0107", compile.places[key],
+                   fmt::format("'{}' is {}, not '{}'", key, takes, *text), suggest(*text, known));
+    }
+    return text;
+  };
+  compile.math = one_of("math", {"strict", "tf32"}, "strict or tf32");
+  compile.on_break = one_of("on_break", {"allow", "warn", "error"}, "allow, warn or error");
+  if (const Entry* limit = e->value.find("memory_limit");
+      limit && report.expect(limit->value, Item::Kind::integer, "'memory_limit'")) {
+    if (limit->value.integer >= 1) {
+      compile.memory_limit = limit->value.integer;
+    } else {
+      report.error(
+          "E0107", limit->value.place,
+          fmt::format("'memory_limit' is a number of bytes above 0, not {}", limit->value.integer));
+    }
   }
   if (std::optional<std::string> target = read_string(e->value, "target", report)) {
     if (target_from_name(*target)) {

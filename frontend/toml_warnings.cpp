@@ -228,7 +228,8 @@ class Warnings {
     const NodeList& list = model_.blocks.at(name).list;
     bool changes = !list.assigned.empty();
     for (const Node& n : list.nodes) {
-      changes = changes || (n.kind == Node::Kind::block && changes_state(n.target));
+      changes = changes || (n.kind == Node::Kind::host && !n.pure) ||
+                (n.kind == Node::Kind::block && changes_state(n.target));
     }
     return changes_[name] = changes;
   }

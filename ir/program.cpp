@@ -1,5 +1,6 @@
 #include "ir/program.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace braid {
@@ -48,6 +49,16 @@ std::string_view name_of(Segment s) {
 }
 
 std::string_view name_of(Role r) { return r == Role::in ? "in" : r == Role::out ? "out" : "inout"; }
+
+std::vector<InPlace> in_place_of_parts(const Kernel& k) {
+  std::vector<InPlace> pairs;
+  const auto slots = static_cast<uint32_t>(k.args.size()) / std::max(k.parts, 1u);
+  for (uint32_t part = 0; part < k.parts; ++part) {
+    for (const InPlace& i : k.in_place)
+      pairs.push_back({part * slots + i.out, part * slots + i.in});
+  }
+  return pairs;
+}
 
 std::string_view name_of(Step::Kind k) {
   constexpr std::array<std::string_view, 5> kNames{"launch", "read", "wait", "call", "write"};

@@ -105,6 +105,9 @@ struct Kernel {
   std::vector<InPlace> in_place;  // slots of the first part; those of the others lie alike
 };
 
+/// Kernel::in_place for the slots of all parts.
+std::vector<InPlace> in_place_of_parts(const Kernel& k);
+
 /// One NVRTC program. `image` is empty until compiled.
 struct Module {
   std::string source;
@@ -197,6 +200,15 @@ struct Break {
   std::string remedy;  // a sentence for the author of the model
 };
 
+/// What it took to keep the arena within Options::memory_limit.
+struct MemoryCut {
+  int64_t limit = 0;         // bytes; 0: nothing had to change
+  int64_t bytes_before = 0;  // of the arena without the limit
+  uint32_t streams_before = 0, streams_after = 0;  // lanes of the widest body
+  double us_before = 0, us_after = 0;              // predicted, all bodies together
+  bool operator==(const MemoryCut&) const = default;
+};
+
 /// A named thing that callers bind, read or load.
 struct Binding {
   std::string name;
@@ -241,8 +253,9 @@ struct Program {
   std::vector<std::byte> constants;
   std::vector<ir::Repeat> repeats;
   int64_t arena_bytes = 0;
-  int64_t arena_lower_bound = 0;  // the most temp bytes live at one node
+  int64_t arena_lower_bound = 0;  // the most temp bytes live at one node or copy of the script
   int64_t temp_bytes_unshared = 0;
+  MemoryCut memory_cut;
   uint32_t source_ops = 0;  // ops of the graph as given
   std::vector<Call> calls;
   /// What the levels pass proved: the fewest graphs, and runs of graphs and host work in turn, with

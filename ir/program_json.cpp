@@ -253,6 +253,21 @@ ScalarBinding scalar_from(const Json& j) {
           integer<uint32_t>(j.at("value")), j.at("initial").get<double>()};
 }
 
+Json memory_cut_json(const MemoryCut& m) {
+  return {{"limit", m.limit},
+          {"bytes_before", m.bytes_before},
+          {"streams_before", m.streams_before},
+          {"streams_after", m.streams_after},
+          {"us_before", m.us_before},
+          {"us_after", m.us_after}};
+}
+
+MemoryCut memory_cut_from(const Json& j) {
+  return {integer<int64_t>(j.at("limit")),           integer<int64_t>(j.at("bytes_before")),
+          integer<uint32_t>(j.at("streams_before")), integer<uint32_t>(j.at("streams_after")),
+          j.at("us_before").get<double>(),           j.at("us_after").get<double>()};
+}
+
 Json param_json(const ParamBinding& b) {
   return {{"name", b.name},
           {"buffer", b.buffer},
@@ -298,6 +313,7 @@ Json program_json(const Program& p) {
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
   j["temp_bytes_unshared"] = p.temp_bytes_unshared;
+  if (p.memory_cut.limit != 0) j["memory_cut"] = memory_cut_json(p.memory_cut);
   j["inputs"] = bindings_json(p.inputs);
   j["outputs"] = bindings_json(p.outputs);
   j["params"] = Json::array();
@@ -358,6 +374,7 @@ Program program_from_json(const Json& j) {
   p.arena_bytes = integer<int64_t>(j.at("arena_bytes"));
   p.arena_lower_bound = integer<int64_t>(j.at("arena_lower_bound"));
   p.temp_bytes_unshared = integer<int64_t>(j.at("temp_bytes_unshared"));
+  if (j.contains("memory_cut")) p.memory_cut = memory_cut_from(j.at("memory_cut"));
   p.inputs = bindings_from(j.at("inputs"));
   p.outputs = bindings_from(j.at("outputs"));
   for (const Json& b : j.at("params")) p.params.push_back(param_from(b));

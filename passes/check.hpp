@@ -8,14 +8,42 @@
 
 namespace braid {
 
-/// Everything wrong with the Program, one sentence each with nodes and buffers named; empty if it
-/// holds that: indices are in range; views lie in their buffers and buffers in their segments;
-/// argument types equal the kernel's slots and kernel slots equal its body; nodes stand in
-/// topological order; lanes are chains and number at most Body::lanes; every pair of nodes that
-/// touch the same bytes, one of them writing, is ordered by the edges; every argument holds, under
-/// that order, the value that the node expects, inputs and params included; outputs hold their
-/// value at the end; runs are convex; programmatic edges end in kernels that wait; launch shapes
-/// are legal. O((V+E) * lanes) plus the address sweep.
+/// Everything wrong with the Program, one sentence each with nodes and buffers named (at most a
+/// hundred or so of those about order and values); empty if all this holds:
+///
+/// Shape. Indices are in range; views are row-major, lie in their buffers and buffers in their
+/// segments; views of one value have one dtype and number of elements. Argument types equal the
+/// kernel's slots, and the slots are those of the kernel's body, once per part. Launch shapes are
+/// legal, with one row of blocks for each part where there are several. A slot stands in
+/// Kernel::in_place only over an input of as many elements of as many bytes, each of which no other
+/// thread needs than the one that writes the output's (the rule is in check_kernels.cpp).
+/// Inputs, constants and scalars are never written.
+///
+/// Script. Every body is launched once. Every call is there once as read, wait, call, write, in
+/// this order; read and wait may be absent (both) iff the call has no arguments, write iff it has
+/// no results. Launches, calls and writes follow the runs; a read may come before its run, so that
+/// it overlaps other work. Runs alternate between graphs and host work (calls, bodies launched as
+/// streams); a run has one graph at most, and Program::graphs is the number of runs of that colour:
+/// one of them has no body only where none of its ops needs a kernel. Nodes are in their body's
+/// run, and each run lies in the window of what belongs to it.
+///
+/// Order. Lanes are chains and number at most Body::lanes, which is at most kMaxStreams, so no
+/// antichain is larger. Every two nodes of a body that touch the same bytes, one of them writing,
+/// are ordered by a path. An edge puts the end of its source before the accesses of its target: a
+/// full edge because the target starts later, a programmatic one only because the target executes
+/// griddepcontrol.wait, which returns when its direct prerequisites have ended. A target that waits
+/// ends after that too, so paths add up as long as every kernel that a programmatic edge enters
+/// waits, also one that needs nothing itself. Such an edge into any other kernel is refused, and
+/// orders nothing. A stream's kernels run one after the other; so do the steps of the script that
+/// use the device.
+///
+/// Values. Every argument of a node or call holds, at that point, the value that it expects, inputs
+/// and params included; outputs and params hold theirs at the end. Arguments of one node overlap
+/// only if all are read, or where Kernel::in_place allows it on the very same bytes.
+///
+/// Since the script follows the runs, and everything it orders is proved, no data or conflict leads
+/// from a later run to an earlier one: runs are convex. O((V+E) * lanes) plus the address sweep,
+/// which is near-linear for any Program whose bytes hold what is expected.
 std::vector<std::string> check(const Program& p);
 
 }  // namespace braid

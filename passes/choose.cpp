@@ -13,6 +13,8 @@
 #include "ir/text.hpp"
 #include "passes/cost.hpp"
 #include "passes/free_ops.hpp"
+#include "passes/kernels/family.hpp"
+#include "passes/labels.hpp"
 #include "passes/plan.hpp"
 #include "passes/script.hpp"
 
@@ -24,31 +26,6 @@ using ir::OpKind;
 using ir::ValueId;
 
 constexpr uint32_t kNone = UINT32_MAX;
-
-/// The op's mnemonic; a cast to the dtype that its operand has is a copy.
-std::string kind_of(const ir::Graph& g, const ir::Op& op) {
-  const auto* map = std::get_if<ir::MapAttr>(&op.attrs);
-  const bool copy =
-      map && map->fn == Fn::cast && g.type(op.operands[0]).dtype == g.type(op.result).dtype;
-  return copy ? "copy" : ir::mnemonic(op);
-}
-
-/// "l1/dot" for an op named after its kind, "h (add)" for one with a name of its own.
-std::string op_label(const ir::Graph& g, const ir::Op& op) {
-  const std::string_view name = g.strings[op.name];
-  const std::string kind = kind_of(g, op);
-  if (name.empty()) return kind;
-  const std::string_view last = name.substr(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1);
-  return last == kind ? std::string(name) : fmt::format("{} ({})", name, kind);
-}
-
-/// File names without their folders: a plan does not depend on where the model lies.
-std::string place_text(const ir::Graph& g, const ir::Loc& loc) {
-  if (loc.line == 0) return {};
-  std::string_view file = g.strings[loc.file];
-  if (const size_t slash = file.rfind('/'); slash != file.npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}:{}", file, loc.line, loc.column);
-}
 
 class Chooser {
  public:
@@ -62,7 +39,8 @@ class Chooser {
     p_.dims = c_.dims;
     p_.repeats = g_.repeats;
     p_.source_ops = c_.source_ops;
-    proof();
+    p_.graphs = c_.levels.graphs;
+    p_.runs = c_.levels.runs;
     buffer_of_.assign(g_.values().size(), kNone);
     interface();
     std::vector<Step> order;
@@ -96,38 +74,6 @@ class Chooser {
   }
 
  private:
-  /// What the levels pass proved, and what stands outside graphs.
-  void proof() {
-    const Levels& levels = c_.levels;
-    p_.graphs = levels.graphs;
-    p_.runs = levels.runs;
-    const auto labels = [&](const std::vector<uint32_t>& ops) {
-      std::vector<std::string> text;
-      for (uint32_t op : ops) text.push_back(op_label(g_, g_.ops()[op]));
-      return text;
-    };
-    if (levels.runs > 1) {
-      p_.certificate = labels(levels.certificate);
-      p_.second_certificate = labels(levels.second);
-    }
-    for (uint32_t i = 0; i < g_.ops().size(); ++i) {
-      const ir::Op& op = g_.ops()[i];
-      if (levels.run[i] == kNone || colour_of(op) == Colour::graph) continue;
-      Break b{op_label(g_, op), place_text(g_, op.loc), levels.run[i], {}, {}};
-      if (const auto* host = std::get_if<ir::HostAttr>(&op.attrs)) {
-        const bool returns = g_.type(op.result).bytes() > 0;
-        b.reason = fmt::format("the host function '{}' {}", g_.strings[host->function],
-                               returns ? "returns tensors to the graph" : "runs on the host");
-        b.remedy = returns ? "replace it by ops, or call it where no later op needs its results"
-                           : "call it where no later op has to wait for it";
-      } else {
-        b.reason = "it is marked to stay out of graphs";
-        b.remedy = "remove 'graph = false'";
-      }
-      p_.breaks.push_back(std::move(b));
-    }
-  }
-
   /// Whether the last step launches a body that kernels of this run and kind belong to.
   bool continues(const std::vector<Step>& order, uint32_t run, bool outside) const {
     if (order.empty() || order.back().kind != Step::Kind::launch) return false;
@@ -150,7 +96,7 @@ class Chooser {
     Call call;
     call.function = std::string(g_.strings[std::get<ir::HostAttr>(op.attrs).function]);
     call.op = op_label(g_, op);
-    call.place = place_text(g_, op.loc);
+    call.place = place_label(g_, op.loc);
     call.level = group.level;
     std::tie(call.earliest, call.latest) = window(group);
     for (ValueId v : op.operands) {
@@ -296,7 +242,7 @@ class Chooser {
     n.kernel = kernel;
     n.level = group.level;
     std::tie(n.earliest, n.latest) = window(group);
-    n.place = place_text(g_, g_.op(group.ops.back()).loc);
+    n.place = place_label(g_, g_.op(group.ops.back()).loc);
     const std::vector<ArgSlot>& slots = p_.kernels[kernel].args;
     for (size_t s = 0; s < sources.size(); ++s) {
       const ValueId v = sources[s];
@@ -312,7 +258,7 @@ class Chooser {
       n.values.push_back(v.index);
       n.values_before.push_back(kNone);
     }
-    n.estimate_us = estimate_us(p_.kernels[kernel], options_.target);
+    n.estimate_us = estimates_[kernel];
     return n;
   }
 
@@ -329,7 +275,9 @@ class Chooser {
       if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
     }
     k.bytes_moved = bytes_moved(body);
+    k.in_place = kernels::family(k.family).in_place(body);
     k.body = std::move(body);
+    estimates_.push_back(estimate_us(k, options_.target));
     p_.kernels.push_back(std::move(k));
     return it->second;
   }
@@ -347,7 +295,7 @@ class Chooser {
     std::string text;
     std::vector<std::string> seen;
     for (OpId id : group.ops) {
-      const std::string m = kind_of(g_, g_.op(id));
+      const std::string m = kind_label(g_, g_.op(id));
       if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
       seen.push_back(m);
       if (m == name_of(group.family)) continue;
@@ -388,6 +336,7 @@ class Chooser {
   std::unordered_map<uint32_t, uint32_t> views_;
   std::unordered_map<uint32_t, uint32_t> first_version_, newest_;
   std::unordered_map<std::string, uint32_t> kernels_;  // by family and body
+  std::vector<double> estimates_;                      // by kernel
   std::unordered_set<std::string> symbols_;
 };
 

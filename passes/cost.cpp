@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <variant>
 
+#include "passes/kernels/cuda_text.hpp"
+#include "passes/kernels/family.hpp"
+
 namespace braid {
 namespace {
 
@@ -23,16 +26,13 @@ int64_t touched(const ir::Graph& g, ir::ValueId v, const ir::Op& user) {
   return part ? g.type(user.result).bytes() : g.type(v).bytes();
 }
 
-/// How much faster than strict f32 the body's products are, by tensor cores.
-double faster_flops(const ir::Graph& body) {
-  for (const ir::Op& op : body.ops()) {
-    const auto* dot = std::get_if<ir::DotAttr>(&op.attrs);
-    if (!dot) continue;
-    if (dot->tf32) return 4;
-    const DType t = body.type(op.operands[0]).dtype;
-    if (t == DType::f16 || t == DType::bf16) return 8;
+/// A kernel that no launch can hold fills the GPU; the source pass says so to the author.
+kernels::Work work_of(const Kernel& k, const Target& t) {
+  try {
+    return kernels::family(k.family).work(k.body, t, k.parts);
+  } catch (const kernels::TooLarge&) {
+    return {.blocks = t.sms, .threads = 256};
   }
-  return 1;
 }
 
 }  // namespace
@@ -58,16 +58,29 @@ int64_t bytes_moved(const ir::Graph& body) {
   return bytes;
 }
 
-double estimate_us(const Kernel& k, const Target& t) {
-  // Measured on an H200: a small real kernel adds 0.6 us to a chain of empty ones; 4.3 TB/s copied,
-  // which 132 SMs share; strict f32 by SIMT tiles reaches about 0.2 TFLOP/s an SM.
-  constexpr double kFixed = 0.6;
-  constexpr double kBytesPerUsPerSm = 4.3e6 / 132;
-  constexpr double kFlopsPerUsPerSm = 0.2e6;
-  const double memory = static_cast<double>(k.bytes_moved) / (kBytesPerUsPerSm * t.sms);
-  const double compute =
-      static_cast<double>(k.flops) / (kFlopsPerUsPerSm * faster_flops(k.body) * t.sms);
-  return kFixed + std::max(memory, compute);
+KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
+  if (k.family.empty()) return {prices.row_us, 0};
+  const kernels::Work work = work_of(k, t);
+  const double blocks = static_cast<double>(work.blocks);
+  // Of the GPU's rates what the blocks' SMs have; parts run side by side.
+  const double reach = std::clamp(blocks / t.sms, 1.0 / t.sms, 1.0);
+  const double memory = static_cast<double>(k.bytes_moved) / prices.bytes_per_us;
+  double alone, busy;
+  if (k.family == "dot") {
+    const double busy_us = work.busy_cycles / prices.cycles_per_us;
+    alone = prices.dot_us + std::max({work.cycles / prices.cycles_per_us, memory, busy_us});
+    busy = std::max(memory, busy_us);
+  } else {
+    const double compute = static_cast<double>(k.flops) / (prices.flops_per_us * t.sms);
+    busy = std::max(memory, compute);
+    alone = prices.row_us + work.cycles / prices.cycles_per_us + busy / reach;
+  }
+  const double held =
+      std::max(blocks * work.threads / (prices.threads_per_sm * t.sms),
+               blocks * static_cast<double>(work.shared_bytes) / (prices.shared_per_sm * t.sms));
+  return {alone, std::min(1.0, std::max(busy / alone, held))};
 }
+
+double estimate_us(const Kernel& k, const Target& t) { return cost_of(k, t).us; }
 
 }  // namespace braid

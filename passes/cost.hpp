@@ -1,7 +1,9 @@
-// Cost model: how long a kernel runs, from what it moves and computes.
+// Cost model: how long a kernel runs by itself, and how much of the GPU it takes meanwhile. Numbers
+// are those of prices.hpp and of the families' tiles: an estimate to compare plans with.
 #pragma once
 
 #include "ir/program.hpp"
+#include "passes/prices.hpp"
 
 namespace braid {
 
@@ -9,8 +11,19 @@ namespace braid {
 /// updates the box, and of an input that it only gathers from or slices no more than it takes.
 int64_t bytes_moved(const ir::Graph& body);
 
-/// Microseconds of one launch inside a graph, without the edge to it. Rates are the target's
-/// checked-in numbers: an estimate to compare plans with, not a promise.
+struct KernelCost {
+  double us = 0;     // of one launch with the GPU to itself, without the edge to it
+  double share = 0;  // 0 to 1: of what the GPU can do, the part that it takes while it runs
+  double work_us() const { return us * share; }  // alone, were it spread over the whole GPU
+};
+
+/// From the kernel's body, parts, flops and bytes. Blocks and threads are the family's, so a kernel
+/// of one block has the rates of one SM. A kernel takes the largest of its shares of memory
+/// bandwidth, arithmetic, threads and shared memory: kernels whose shares add up to 1 run side by
+/// side as fast as alone. A kernel without a family does nothing.
+KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices = kPrices);
+
+/// cost_of's time.
 double estimate_us(const Kernel& k, const Target& t);
 
 }  // namespace braid

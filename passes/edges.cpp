@@ -1,5 +1,13 @@
 // Edges: every conflict over bytes ordered, every lane a chain, by the fewest edges.
 // needs: lanes and memory. breaks: nothing.
+//
+// A full edge lets a kernel start when the other has ended; a programmatic one lets it start
+// earlier, and the kernel itself waits for that end before its first access. Programmatic edges
+// lead into kernels that wait and nowhere else. So a path always orders the accesses of its first
+// kernel before those of its last, whatever the kinds of its edges: a kernel on it that is entered
+// by a programmatic edge cannot end before it has waited, and what comes behind it, by a full edge
+// or by one more wait, comes behind that end. That is why one clock serves both kinds, and why a
+// full edge may be left out for such a path: every kernel on it waits that need not start late.
 #include <algorithm>
 
 #include "passes/order.hpp"
@@ -12,7 +20,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges
 /// kept so far reaches its source: the result is the unique transitive reduction.
-void emit(const Program& p, Body& body, bool reduce) {
+void emit(const Program& p, Body& body, const Options& o) {
   const Hazards hazards = find_hazards(p, body, true);
   const std::vector<uint32_t> lane_before = lane_predecessors(body);
   Clocks clocks(body);
@@ -28,9 +36,16 @@ void emit(const Program& p, Body& body, bool reduce) {
     }
     const size_t first = body.edges.size();
     for (auto h = sources.rbegin(); h != sources.rend(); ++h) {
-      if (reduce && clocks.ordered(body, h->from, n)) continue;
+      if (o.reduce && clocks.ordered(body, h->from, n)) continue;
       clocks.order(body, h->from, n);
-      body.edges.push_back({.from = h->from, .to = n, .reason = h->reason, .buffer = h->buffer});
+      // A lane's own edges bound how many kernels are on the device: those stay full.
+      const bool waits = o.pdl && p.kernels[body.nodes[n].kernel].waits && !body.stream;
+      const bool early = waits && h->reason != EdgeReason::lane;
+      body.edges.push_back({.from = h->from,
+                            .to = n,
+                            .kind = early ? EdgeKind::programmatic : EdgeKind::full,
+                            .reason = h->reason,
+                            .buffer = h->buffer});
     }
     std::reverse(body.edges.begin() + static_cast<std::ptrdiff_t>(first), body.edges.end());
   }
@@ -39,7 +54,7 @@ void emit(const Program& p, Body& body, bool reduce) {
 }  // namespace
 
 void emit_edges(Program& p, const Options& o) {
-  for (Body& body : p.bodies) emit(p, body, o.reduce);
+  for (Body& body : p.bodies) emit(p, body, o);
 }
 
 }  // namespace braid

@@ -1,24 +1,123 @@
-// Lanes: the stream of every node, and its place there.
-// needs: chosen kernels. breaks: memory and edges, which follow the lanes.
+// Lanes: the stream of every node, its place there, and when it is predicted to run.
+// needs: chosen kernels. breaks: memory and edges, which follow the lanes and the launch order.
+#include "passes/lanes.hpp"
+
 #include <fmt/format.h>
+
+#include <utility>
 
 #include "passes/plan.hpp"
 
 namespace braid {
+namespace {
 
-void assign_lanes(Program& p, const Options& o) {
+/// Part of a time that is worth more lanes, or an order in which more memory is live at once.
+constexpr double kWorth = 0.02;
+/// Up to so many nodes all schedules are tried.
+constexpr uint32_t kSmall = 4096;
+
+struct Choice {
+  LanePlan plan;
+  Prediction prediction;
+};
+
+/// The best of the schedules for `lanes` lanes, those first that leave memory the shortest lives.
+Choice schedule(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
+  const auto by_time = [&](Priority priority) {
+    return schedule_by_time(tasks, lanes, prices, priority);
+  };
+  const auto predicted = [&](LanePlan plan) {
+    Prediction prediction = predict(tasks, plan, prices);
+    return Choice{std::move(plan), std::move(prediction)};
+  };
+  // Where no schedule can be much better a large body is done.
+  const double enough = tasks.size() <= kSmall ? 0 : least_us(tasks, lanes, prices) * (1 + kWorth);
+  Choice best = predicted(by_time(Priority::given_order));
+  const auto consider = [&](Choice other, double gain) {
+    if (other.prediction.us < best.prediction.us * (1 - gain)) best = std::move(other);
+  };
+  if (best.prediction.us > enough) consider(predicted(by_time(Priority::longest_path)), kWorth);
+  if (best.prediction.us > enough) consider(predicted(schedule_by_rank(tasks, lanes, prices)), 0);
+  return best;
+}
+
+Choice choose(const Tasks& tasks, Choice chain, const Options& o, const Prices& prices) {
+  const auto most = static_cast<uint32_t>(o.streams);
+  if (most == 1 || tasks.size() < 2) return chain;
+  if (o.force_lanes) return schedule(tasks, most, prices);
+  const double chain_us = chain.prediction.us;
+  Choice best = std::move(chain);
+  double limit = std::min(chain_us * (1 - prices.least_gain), chain_us - prices.least_gain_us);
+  for (uint32_t lanes = tasks.size() <= kSmall ? 2 : most;; lanes = std::min(lanes * 2, most)) {
+    Choice wider = schedule(tasks, lanes, prices);
+    if (wider.plan.lanes > 1 && wider.prediction.us < limit) {
+      limit = wider.prediction.us * (1 - kWorth);
+      best = std::move(wider);
+    }
+    if (lanes == most) return best;
+  }
+}
+
+/// Nodes in the order in which they are predicted to start, lanes numbered as they begin.
+void apply(Body& body, const Choice& c) {
+  std::vector<Node> nodes;
+  nodes.reserve(body.nodes.size());
+  std::vector<uint32_t> number(c.plan.lane.empty() ? 0 : kMaxStreams, UINT32_MAX), length;
+  for (uint32_t v : c.prediction.order) {
+    Node& node = nodes.emplace_back(std::move(body.nodes[v]));
+    uint32_t& lane = number[c.plan.lane[v]];
+    if (lane == UINT32_MAX) {
+      lane = static_cast<uint32_t>(length.size());
+      length.push_back(0);
+    }
+    node.lane = lane;
+    node.position = length[lane]++;
+    node.start_us = c.prediction.start_us[v];
+  }
+  body.nodes = std::move(nodes);
+  body.lanes = std::max<uint32_t>(1, static_cast<uint32_t>(length.size()));
+  body.predicted_us = c.prediction.us;
+}
+
+}  // namespace
+
+std::vector<KernelCost> costs_of(const Program& p) {
+  std::vector<KernelCost> costs;
+  costs.reserve(p.kernels.size());
+  for (const Kernel& k : p.kernels) costs.push_back(cost_of(k, p.target));
+  return costs;
+}
+
+void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> costs,
+                  const Prices& prices) {
   if (o.streams < 1 || o.streams > kMaxStreams) {
     throw Error(Diagnostic{
         .code = "E0704",
         .message = fmt::format("streams must be 1 to {}, not {}", kMaxStreams, o.streams)});
   }
   for (Body& body : p.bodies) {
-    body.lanes = 1;
-    std::vector<uint32_t> length(body.lanes, 0);
-    for (Node& node : body.nodes) {
-      node.lane = 0;
-      node.position = length[node.lane]++;
-    }
+    const Tasks tasks(p, body, costs);
+    for (Node& node : body.nodes) node.estimate_us = costs[node.kernel].us;
+    Choice chain{one_lane(tasks.size()), {}};
+    chain.prediction =
+        body.stream ? predict_stream(tasks, prices) : predict(tasks, chain.plan, prices);
+    body.chain_us = chain.prediction.us;
+    apply(body, body.stream ? chain : choose(tasks, std::move(chain), o, prices));
+  }
+}
+
+void assign_lanes(Program& p, const Options& o) { assign_lanes(p, o, costs_of(p), kPrices); }
+
+void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices) {
+  for (Body& body : p.bodies) {
+    const Tasks tasks(p, body, costs, true);
+    LanePlan plan = one_lane(tasks.size());
+    plan.lanes = body.lanes;
+    for (uint32_t n = 0; n < tasks.size(); ++n) plan.lane[n] = body.nodes[n].lane;
+    const Prediction prediction =
+        body.stream ? predict_stream(tasks, prices) : predict(tasks, plan, prices);
+    body.predicted_us = prediction.us;
+    for (uint32_t n = 0; n < tasks.size(); ++n) body.nodes[n].start_us = prediction.start_us[n];
   }
 }
 

@@ -20,6 +20,8 @@ std::string to_string(const Options& o) {
       "target={} sms={} math={} streams={} simplify={} fuse={} group={} reuse={} reduce={}",
       o.target.arch, o.target.sms, name_of(o.math), o.streams, on(o.simplify), on(o.fuse),
       on(o.group), on(o.reuse), on(o.reduce));
+  if (o.force_lanes) s += " force_lanes=on";
+  if (o.pdl) s += " pdl=on";
   if (o.memory_limit != 0) s += fmt::format(" memory_limit={}", o.memory_limit);
   DimTable::Bindings dims = o.dims;
   std::sort(dims.begin(), dims.end());

@@ -33,7 +33,10 @@ struct Options {
   bool group = true;   // off: like kernels that are ready together are launched one by one
   bool reuse = true;   // off: no two temporaries share bytes
   bool reduce = true;  // off: keep edges that others imply
+  bool pdl = false;    // on: programmatic edges into kernels that wait by themselves
   bool simplify = true;
+  // Keep what `streams` allows even where fewer are predicted to be as fast: for measurements.
+  bool force_lanes = false;
   OnBreak on_break = OnBreak::allow;
   bool require_single_graph = false;  // throw Error unless one graph holds everything
   int64_t memory_limit = 0;           // bytes of the arena; 0: none

@@ -1,6 +1,7 @@
 #include "passes/order.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -10,14 +11,34 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-/// What is known of the bytes [start, end): who wrote them last and who has read them since.
+/// Who has read bytes since they were written last: lists in one store.
+class Readers {
+ public:
+  uint32_t add(uint32_t node, uint32_t list) {
+    if (list != kNone && all_[list].node == node) return list;
+    all_.push_back({node, list});
+    return static_cast<uint32_t>(all_.size() - 1);
+  }
+  template <class Visit>
+  void each(uint32_t list, const Visit& visit) const {
+    for (; list != kNone; list = all_[list].next) visit(all_[list].node);
+  }
+
+ private:
+  struct Reader {
+    uint32_t node, next;
+  };
+  std::vector<Reader> all_;
+};
+
+/// What is known of the bytes up to `end`: who wrote them last and who has read them since.
 struct Stretch {
   int64_t end = 0;
   uint32_t writer = kNone;
-  std::vector<uint32_t> readers{};
+  uint32_t readers = kNone;
 };
 
-/// Disjoint stretches by start; bytes that nobody touched are in none.
+/// Disjoint stretches of an address space by start; bytes that nobody touched are in none.
 class Space {
  public:
   template <class Visit>
@@ -34,11 +55,11 @@ class Space {
       ++it;
     }
   }
+  /// Of bytes that have just been touched.
   void overwrite(int64_t lo, int64_t hi, uint32_t writer) {
-    const auto from = stretches_.lower_bound(lo);
-    const auto to = stretches_.lower_bound(hi);
-    stretches_.erase(from, to);
-    stretches_.emplace_hint(to, lo, Stretch{.end = hi, .writer = writer});
+    const auto first = stretches_.find(lo);
+    first->second = {.end = hi, .writer = writer};
+    stretches_.erase(std::next(first), stretches_.lower_bound(hi));
   }
 
  private:
@@ -47,12 +68,66 @@ class Space {
     if (it == stretches_.begin()) return;
     --it;
     if (it->first < at && at < it->second.end) {
-      Stretch tail = it->second;
+      const Stretch tail = it->second;
       it->second.end = at;
-      stretches_.emplace(at, std::move(tail));
+      stretches_.emplace(at, tail);
     }
   }
   std::map<int64_t, Stretch> stretches_;
+};
+
+/// One space per buffer, and the arena, where temporaries meet if `by_offset`. Nearly every buffer
+/// is touched as a whole only, and then it is one stretch.
+class Memory {
+ public:
+  struct Range {
+    uint32_t buffer;
+    bool arena;
+    int64_t lo, hi;
+  };
+
+  Memory(const Program& p, bool by_offset)
+      : p_(p), by_offset_(by_offset), whole_(p.buffers.size()) {}
+
+  Range range(uint32_t view) const {
+    const View& v = p_.views[view];
+    const Buffer& b = p_.buffers[v.buffer];
+    const bool arena = by_offset_ && b.segment == Segment::temp;
+    const int64_t lo = v.offset + (arena ? b.offset : 0);
+    return {v.buffer, arena, lo, lo + v.type.bytes()};
+  }
+  template <class Visit>
+  void touch(const Range& r, const Visit& visit) {
+    if (Space* space = space_of(r)) return space->touch(r.lo, r.hi, visit);
+    visit(whole_[r.buffer]);
+  }
+  void overwrite(const Range& r, uint32_t writer) {
+    if (Space* space = space_of(r)) return space->overwrite(r.lo, r.hi, writer);
+    whole_[r.buffer] = {.end = r.hi, .writer = writer};
+  }
+
+ private:
+  /// Null while the buffer is one stretch.
+  Space* space_of(const Range& r) {
+    if (r.arena) return &arena_;
+    Stretch& whole = whole_[r.buffer];
+    const int64_t bytes = p_.buffers[r.buffer].bytes;
+    if (whole.end != kInParts) {
+      if (r.lo == 0 && r.hi == bytes) return nullptr;
+      Space& space = parts_[r.buffer];
+      space.touch(0, bytes, [&](Stretch& s) { s = {bytes, whole.writer, whole.readers}; });
+      whole.end = kInParts;
+      return &space;
+    }
+    return &parts_[r.buffer];
+  }
+
+  static constexpr int64_t kInParts = -1;
+  const Program& p_;
+  const bool by_offset_;
+  std::vector<Stretch> whole_;  // by buffer; `end` is kInParts or of no meaning
+  std::map<uint32_t, Space> parts_;
+  Space arena_;
 };
 
 bool can_be_written(Segment s) {
@@ -62,25 +137,12 @@ bool can_be_written(Segment s) {
 }  // namespace
 
 Hazards find_hazards(const Program& p, const Body& body, bool by_offset) {
-  // One space per buffer; the last one is the arena, where temporaries meet.
-  std::vector<Space> spaces(p.buffers.size() + 1);
-  struct Range {
-    uint32_t buffer;
-    size_t space;
-    int64_t lo, hi;
-  };
-  const auto range_of = [&](uint32_t view) {
-    const View& v = p.views[view];
-    const Buffer& b = p.buffers[v.buffer];
-    const bool arena = by_offset && b.segment == Segment::temp;
-    const int64_t lo = v.offset + (arena ? b.offset : 0);
-    return Range{v.buffer, arena ? p.buffers.size() : v.buffer, lo, lo + v.type.bytes()};
-  };
-
+  Memory memory(p, by_offset);
+  Readers readers;
   Hazards result;
   result.begin_.reserve(body.nodes.size() + 1);
   std::vector<Hazard> found;
-  std::vector<Range> writes;
+  std::vector<Memory::Range> writes;
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
     const Node& node = body.nodes[n];
     const std::vector<ArgSlot>& slots = p.kernels[node.kernel].args;
@@ -91,21 +153,22 @@ Hazards find_hazards(const Program& p, const Body& body, bool by_offset) {
     };
     for (size_t s = 0; s < slots.size(); ++s) {
       if (!can_be_written(p.buffers[p.views[node.args[s]].buffer].segment)) continue;
-      const Range r = range_of(node.args[s]);
+      const Memory::Range r = memory.range(node.args[s]);
       if (r.lo == r.hi) continue;
       if (slots[s].role != Role::in) writes.push_back(r);
       if (slots[s].role == Role::out) continue;
-      spaces[r.space].touch(r.lo, r.hi, [&](Stretch& stretch) {
+      memory.touch(r, [&](Stretch& stretch) {
         add(stretch.writer, EdgeReason::raw, r.buffer);
-        if (stretch.readers.empty() || stretch.readers.back() != n) stretch.readers.push_back(n);
+        stretch.readers = readers.add(n, stretch.readers);
       });
     }
-    for (const Range& r : writes) {
-      spaces[r.space].touch(r.lo, r.hi, [&](Stretch& stretch) {
-        for (uint32_t reader : stretch.readers) add(reader, EdgeReason::war, r.buffer);
+    for (const Memory::Range& r : writes) {
+      memory.touch(r, [&](Stretch& stretch) {
+        readers.each(stretch.readers,
+                     [&](uint32_t reader) { add(reader, EdgeReason::war, r.buffer); });
         add(stretch.writer, EdgeReason::waw, r.buffer);
       });
-      spaces[r.space].overwrite(r.lo, r.hi, n);
+      memory.overwrite(r, n);
     }
     std::sort(found.begin(), found.end(), [](const Hazard& a, const Hazard& b) {
       return std::tuple(a.from, a.reason, a.buffer) < std::tuple(b.from, b.reason, b.buffer);

@@ -39,10 +39,11 @@ std::span<const Pass> passes();
 using PassTimes = std::vector<std::pair<std::string_view, double>>;
 
 /// Runs the passes up to and including `stop_after` (all, if empty) on a well-formed `graph`.
-/// Throws Error for dims (E06..), streams (E0704) or a dump folder (E0701) that cannot be, and when
-/// options.progress cancels (E0703); InternalError where the verifier or the checker finds fault
-/// with what the passes made. With options.dump_dir set writes 00-input.bir, 01-NAME.ext, ..., and
-/// after the last pass program.txt, .json and .dot and kernels/*.cu.
+/// Throws Error for dims (E06..), streams (E0704) or a dump folder (E0701) that cannot be, for
+/// breaks and graphs that options do not allow (E0707, E0708), and when options.progress cancels
+/// (E0703); InternalError where the verifier or the checker finds fault with what the passes made.
+/// With options.dump_dir set writes 00-input.bir, 01-NAME.ext, ..., and after the last pass
+/// program.txt, .json and .dot and kernels/*.cu.
 Compilation run_passes(ir::Graph graph, const Options& options, std::string_view stop_after = {},
                        PassTimes* times = nullptr);
 

@@ -11,7 +11,12 @@ ir::Graph simplify(const ir::Graph& graph);
 
 /// choose.cpp: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
 void choose_kernels(Compilation& c, const Options& o);
-/// lanes.cpp: the lane and position of every node.
+/// breaks.cpp: Program::breaks and the certificates. Throws Error E0707 and E0708 where the options
+/// do not allow what is found.
+void find_breaks(Compilation& c, const Options& o);
+/// group.cpp: like kernels that are ready together become one launch.
+void group_nodes(Program& p, const Options& o);
+/// lanes.cpp: the lane, position and predicted start of every node, in the order of their starts.
 void assign_lanes(Program& p, const Options& o);
 /// memory.cpp: offsets of temporaries.
 void plan_memory(Program& p, const Options& o);

@@ -17,6 +17,7 @@ class Checker {
     for (const Kernel& k : p_.kernels) {
       require(k.module < p_.modules.size(), "kernel {} is in module {} of {}", k.symbol, k.module,
               p_.modules.size());
+      parts(k);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
     for (const Call& c : p_.calls) call(c);
@@ -86,6 +87,16 @@ class Checker {
     require(inside(v.offset, v.type.bytes(), p_.buffers[v.buffer].bytes),
             "view {} takes {} bytes at {} of a buffer of {}", i, v.type.bytes(), v.offset,
             p_.buffers[v.buffer].bytes);
+  }
+
+  void parts(const Kernel& k) const {
+    require(k.parts > 0 && k.args.size() % k.parts == 0, "kernel {} has {} arguments for {} parts",
+            k.symbol, k.args.size(), k.parts);
+    const size_t slots = k.args.size() / k.parts;
+    for (size_t a = slots; a < k.args.size(); ++a) {
+      require(k.args[a].role == k.args[a - slots].role && k.args[a].type == k.args[a - slots].type,
+              "argument {} of {} is not like that of the part before it", a, k.symbol);
+    }
   }
 
   void call(const Call& c) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <tuple>
 
 #include "ir/interpret.hpp"
@@ -26,7 +27,7 @@ std::vector<Range> ranges_of(const Call& call) {
   for (size_t i = 0; i < call.args.size(); ++i) {
     const ArgSlot& slot = call.record->args[i];
     if (bytes_of(slot) == 0) continue;
-    ranges.push_back({call.args[i], call.args[i] + bytes_of(slot), slot.role != Role::in});
+    ranges.push_back({call.args[i], call.args[i] + bytes_of(slot), slot.role != Role::in, i});
   }
   return ranges;
 }
@@ -42,7 +43,20 @@ uint64_t bytes_to_run(const Call& call) {
 }
 
 bool State::execute(const Call& call, const std::string& who) {
+  std::vector<uint32_t> parts(call.record->parts);
+  std::iota(parts.begin(), parts.end(), 0);
+  while (!parts.empty()) {
+    std::swap(parts[random_() % parts.size()], parts.back());
+    if (!execute_part(call, parts.back(), who)) return false;
+    parts.pop_back();
+  }
+  return true;
+}
+
+bool State::execute_part(const Call& call, uint32_t part, const std::string& who) {
   const KernelRecord& record = *call.record;
+  const size_t slots = record.args.size() / record.parts;
+  const size_t begin = part * slots, end = begin + slots;
   struct Place {
     Allocation* memory = nullptr;
     uint64_t offset = 0;
@@ -50,7 +64,7 @@ bool State::execute(const Call& call, const std::string& who) {
   std::vector<Place> places(record.args.size());
   ir::TensorMap inputs, params;
 
-  for (size_t i = 0; i < record.args.size(); ++i) {
+  for (size_t i = begin; i < end; ++i) {
     const ArgSlot& slot = record.args[i];
     const uint64_t bytes = bytes_of(slot);
     const std::string argument = fmt::format("{}: argument {} ('{}')", who, i, slot.name);
@@ -97,7 +111,7 @@ bool State::execute(const Call& call, const std::string& who) {
     return false;
   }
 
-  for (size_t i = 0; i < record.args.size(); ++i) {
+  for (size_t i = begin; i < end; ++i) {
     const ArgSlot& slot = record.args[i];
     if (slot.role == Role::in || bytes_of(slot) == 0) continue;
     const ir::TensorMap& results = record.bound[i] == Bound::param ? params : outputs;

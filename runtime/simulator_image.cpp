@@ -23,16 +23,20 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module) 
   for (const Kernel& k : program.kernels) {
     if (k.module != module) continue;
     const std::string body = ir::print(k.body);
-    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.waits ? 1 : 0,
-                           k.launch.grid[0], k.launch.grid[1], k.launch.grid[2], k.launch.block[0],
-                           k.launch.block[1], k.launch.block[2], k.launch.shared_bytes,
-                           k.args.size(), body.size());
+    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.parts,
+                           k.waits ? 1 : 0, k.launch.grid[0], k.launch.grid[1], k.launch.grid[2],
+                           k.launch.block[0], k.launch.block[1], k.launch.block[2],
+                           k.launch.shared_bytes, k.args.size(), body.size());
     for (const ArgSlot& slot : k.args) {
       records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
                              slot.type.shape.rank());
       for (const int64_t extent : slot.type.shape.extents()) records += fmt::format(" {}", extent);
       records += fmt::format(" {}\n", slot.name);
     }
+    const std::vector<InPlace> in_place = in_place_of_parts(k);
+    records += fmt::format("{}", in_place.size());
+    for (const InPlace& i : in_place) records += fmt::format(" {} {}", i.out, i.in);
+    records += "\n";
     records += body + "\n";
   }
   const std::string text =
@@ -70,16 +74,24 @@ bool read_slot(std::istream& in, ArgSlot& slot) {
 
 /// Says what of the body each slot is; false with a reason if slots and body do not agree.
 bool bind_slots(KernelRecord& record, std::string* why) {
-  std::map<std::string, std::pair<Bound, TensorType>, std::less<>> wanted;
+  using Wanted = std::map<std::string, std::pair<Bound, TensorType>, std::less<>>;
+  Wanted of_body;
   for (const ir::Op& op : record.body.ops()) {
     if (op.kind != ir::OpKind::input && op.kind != ir::OpKind::param) continue;
-    wanted[std::string(record.body.strings[op.name])] = {
+    of_body[std::string(record.body.strings[op.name])] = {
         op.kind == ir::OpKind::input ? Bound::input : Bound::param, record.body.type(op.result)};
   }
   for (const ir::Output& output : record.body.outputs) {
-    wanted[output.name] = {Bound::output, record.body.type(output.value)};
+    of_body[output.name] = {Bound::output, record.body.type(output.value)};
   }
+  if (record.parts == 0 || record.args.size() != of_body.size() * record.parts) {
+    *why = fmt::format("kernel {} has {} arguments, its body {} in each of {} parts", record.symbol,
+                       record.args.size(), of_body.size(), record.parts);
+    return false;
+  }
+  Wanted wanted;  // by the rest of a part
   for (const ArgSlot& slot : record.args) {
+    if (wanted.empty()) wanted = of_body;
     const auto found = wanted.find(slot.name);
     if (found == wanted.end() || found->second.second != slot.type) {
       *why = fmt::format("argument '{}' of kernel {} is not in its body", slot.name, record.symbol);
@@ -97,24 +109,27 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     record.bound.push_back(bound);
     wanted.erase(found);
   }
-  if (wanted.empty()) return true;
-  *why = fmt::format("kernel {} has no argument for '{}' of its body", record.symbol,
-                     wanted.begin()->first);
-  return false;
+  return true;
 }
 
 bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   *why = "the image is damaged";
   size_t slots = 0, length = 0;
   auto& [grid, block, shared] = record.launch;
-  if (!(in >> record.symbol >> record.waits >> grid[0] >> grid[1] >> grid[2] >> block[0] >>
-        block[1] >> block[2] >> shared >> slots >> length)) {
+  if (!(in >> record.symbol >> record.parts >> record.waits >> grid[0] >> grid[1] >> grid[2] >>
+        block[0] >> block[1] >> block[2] >> shared >> slots >> length)) {
     return false;
   }
   for (size_t i = 0; i < slots; ++i) {
     ArgSlot slot;
     if (!read_slot(in, slot)) return false;
     record.args.push_back(std::move(slot));
+  }
+  size_t pairs = 0;
+  if (!(in >> pairs)) return false;
+  for (InPlace i; pairs > 0; --pairs) {
+    if (!(in >> i.out >> i.in)) return false;
+    record.in_place.push_back(i);
   }
   in.get();  // the line's end
   std::string text(length, '\0');

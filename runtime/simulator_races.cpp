@@ -15,8 +15,18 @@ struct Access {
   uint32_t node;
 };
 
+/// Whether one node's arguments may be the same bytes: each thread reads what it then writes.
+bool in_place(const Call& call, const Range& a, const Range& b) {
+  const Range &out = a.write ? a : b, &in = a.write ? b : a;
+  if (in.write || out.low != in.low || out.high != in.high) return false;
+  const std::vector<InPlace>& pairs = call.record->in_place;
+  const InPlace found{static_cast<uint32_t>(out.slot), static_cast<uint32_t>(in.slot)};
+  return std::find(pairs.begin(), pairs.end(), found) != pairs.end();
+}
+
 /// Two nodes, the smaller first, and the first bytes on which they conflict. One node conflicts
-/// with itself if two of its arguments overlap and one is written: threads run in no order.
+/// with itself if two of its arguments overlap and one is written, unless the kernel allows it in
+/// place: threads run in no order.
 struct Conflict {
   uint32_t a, b;
   Range at;
@@ -37,6 +47,7 @@ std::vector<Conflict> find_conflicts(const std::vector<Call>& calls) {
   const auto meet = [&](std::vector<Access>& open, const Access& now) {
     std::erase_if(open, [&](const Access& o) { return o.range.high <= now.range.low; });
     for (const Access& o : open) {
+      if (o.node == now.node && in_place(calls[o.node], o.range, now.range)) continue;
       const Range at{now.range.low, std::min(o.range.high, now.range.high), true};
       const auto& [a, b] =
           std::minmax(o, now, [](const Access& x, const Access& y) { return x.node < y.node; });

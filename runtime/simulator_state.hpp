@@ -24,6 +24,7 @@ void merge(Clock& into, const Clock& from);
 struct Range {
   uint64_t low = 0, high = 0;
   bool write = false;
+  size_t slot = 0;  // the argument of the kernel that reaches them
 };
 
 /// An operation that touched bytes of an allocation.
@@ -45,9 +46,11 @@ enum class Bound : uint8_t { input, param, output };
 struct KernelRecord {
   std::string symbol;
   std::vector<ArgSlot> args;
+  uint32_t parts = 1;        // copies of the body, `args` holding their slots one after the other
   std::vector<Bound> bound;  // by slot: what of the body it is
   LaunchShape launch;
   bool waits = false;
+  std::vector<InPlace> in_place;
   ir::Graph body;
 };
 using RecordPtr = std::shared_ptr<const KernelRecord>;
@@ -165,6 +168,7 @@ class State final : public Simulator {
                         void** extra, Call* call);
   /// Runs a kernel. False if it failed, which was then reported.
   bool execute(const Call& call, const std::string& who);
+  bool execute_part(const Call& call, uint32_t part, const std::string& who);
   /// Runs nothing if one of its kernels needs more memory than there is.
   CUresult launch(Exec& exec, uint64_t stream);
 

@@ -24,6 +24,7 @@ std::vector<OpCase> OpList::run() {
   norms_and_losses();
   masked_attention();
   random_shapes();
+  grouped();
   return std::move(cases_);
 }
 

@@ -115,6 +115,8 @@ class OpList {
   void arrangements();
   void norms_and_losses();
   void masked_attention();
+  // oplist_group.cpp
+  void grouped();
   // oplist_shapes.cpp
   void random_shapes();
   Extents any_extents(int64_t min_rank, int64_t limit);

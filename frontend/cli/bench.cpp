@@ -47,7 +47,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   Store store(device);
   store.declare(program, a.seed);
   if (weights) load_weights(store, program, *weights);
-  Executable executable(std::move(program), store);
+  Executable executable(std::move(program), store, host_functions());
   set_scalars(executable, scalars);
   const Program& p = executable.program();
   for (const auto& [name, value] : make_inputs(p, {}, a.seed)) executable.write(name, value);

@@ -71,7 +71,8 @@ struct PlanArgs {
   std::vector<std::string> dtypes;  // "T=bf16"
   std::string weights;              // empty: the model's [weights], if any
   std::string math;                 // empty: likewise
-  std::optional<bool> fuse, reuse, reduce, simplify;  // nothing: likewise
+  std::optional<bool> fuse, group, reuse, reduce, simplify, single_graph;  // nothing: likewise
+  std::string on_break, memory_limit;                                      // empty: likewise
   bool verify = false;
   std::string dump_dir;
 };
@@ -156,6 +157,8 @@ struct Plan {
   std::optional<WeightsFrom> weights;
   std::string origins;  // as in Settings; empty for a .braid file
 };
+/// Compiles; warns of breaks where the settings say so.
+Plan plan_of(Model model, const GlobalArgs& g);
 /// "x=@x.npy" taken apart.
 struct NamedFile {
   std::string name, file;
@@ -204,6 +207,11 @@ struct NamedNumber {
 std::vector<NamedNumber> scalar_values(const std::vector<std::string>& args);
 /// Sets runtime scalars for launch `step`. Throws UsageError for one that the program lacks.
 void set_scalars(Executable& e, const std::vector<NamedNumber>& values, int64_t step = 0);
+
+/// What the tool registers for host ops: `identity`, and `print` to stderr.
+HostFunctions host_functions();
+/// One warning for each op outside graphs.
+void warn_of_breaks(const Program& p, const GlobalArgs& g);
 
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
 void say(std::string_view text);        // to stderr; that it is closed or full is no failure

@@ -54,8 +54,19 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->check(CLI::IsMember({"strict", "tf32"}));
   add_switch(c, "simplify", a.simplify, "rewrite the graph, or keep it as written");
   add_switch(c, "fuse", a.fuse, "several ops in one kernel, or one kernel per op");
+  add_switch(c, "group", a.group,
+             "like kernels that are ready together in one launch, or each alone");
   add_switch(c, "reuse", a.reuse, "temporaries share memory, or each has its own");
   add_switch(c, "reduce", a.reduce, "drop edges that others imply, or keep them");
+  c.add_option("--memory-limit", a.memory_limit,
+               "the most bytes of temporaries, at the price of streams: 1000000, 64MiB")
+      ->type_name("BYTES");
+  c.add_option("--on-break", a.on_break,
+               "what to do where an op stands outside graphs: allow (default), warn or error")
+      ->check(CLI::IsMember({"allow", "warn", "error"}));
+  c.add_flag_function(
+      "--require-single-graph", [&a](std::int64_t) { a.single_graph = true; },
+      "fail, and say which ops force more, unless one graph holds everything");
   c.add_flag("--verify", a.verify, "check every pass and the finished plan");
   c.add_option("--dump-dir", a.dump_dir, "write every stage into this folder");
 }

@@ -143,7 +143,7 @@ std::map<std::string, HostTensor> launch(const RunArgs& a, const GlobalArgs& g,
       }
     }
   }
-  Executable executable(std::move(program), store);
+  Executable executable(std::move(program), store, host_functions());
   executable.poison();
   std::map<std::string, HostTensor> results;
   for (int64_t step = 0; step < a.steps; ++step) {

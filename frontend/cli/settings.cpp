@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -34,7 +35,8 @@ class Chooser {
     const auto text = [](std::optional<bool> b) {
       return b ? std::optional<std::string>(*b ? "on" : "off") : std::nullopt;
     };
-    const std::string flag_text = fmt::format("--{}{}", flag.value_or(true) ? "" : "no-", name);
+    const std::string flag_text =
+        fmt::format("--{}{}", flag.value_or(true) ? "" : "no-", flag_of(name));
     const auto value = choose(name, text(in_file), text(flag), flag_text);
     if (!value) return true;
     const bool on = *value == "on" || *value == "1" || *value == "true";
@@ -47,14 +49,19 @@ class Chooser {
 
   [[noreturn]] void refuse(const std::string& name, const std::string& value,
                            std::string_view takes) const {
-    throw UsageError(fmt::format("{} {}, not '{}'", origin == variable(name) ? origin : "--" + name,
-                                 takes, value));
+    throw UsageError(fmt::format(
+        "{} {}, not '{}'", origin == variable(name) ? origin : "--" + flag_of(name), takes, value));
   }
 
   std::vector<std::string> origins;
   std::string origin;  // of the newest choice
 
  private:
+  /// "on_break", as files write it, is the flag "on-break".
+  static std::string flag_of(std::string name) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    return name;
+  }
   void take(std::optional<std::string>& value, std::string text, std::string from) {
     value = std::move(text);
     origin = std::move(from);
@@ -72,6 +79,20 @@ class Chooser {
 
   const TomlCompile& file_;
 };
+
+/// "1000000", "64KiB", ...: nothing for anything else, or below 1.
+std::optional<int64_t> bytes_of(const std::string& text) {
+  int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  const std::string unit(end, text.data() + text.size());
+  const int shift = unit.empty()    ? 0
+                    : unit == "KiB" ? 10
+                    : unit == "MiB" ? 20
+                    : unit == "GiB" ? 30
+                                    : -1;
+  if (error != std::errc() || shift < 0 || n < 1 || n > INT64_MAX >> shift) return std::nullopt;
+  return n << shift;
+}
 
 DimTable::Bindings dims_of(const std::vector<std::string>& args) {
   DimTable::Bindings dims;
@@ -127,6 +148,29 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
     if (*text != "strict" && *text != "tf32") chooser.refuse("math", *text, "takes strict or tf32");
     o.math = *text == "tf32" ? Math::tf32 : Math::strict;
   }
+  if (const auto text =
+          chooser.choose("on_break", file.on_break, given(a.on_break), "--on-break")) {
+    const auto known = {OnBreak::allow, OnBreak::warn, OnBreak::error};
+    const auto it =
+        std::find_if(known.begin(), known.end(), [&](OnBreak b) { return name_of(b) == *text; });
+    if (it == known.end()) chooser.refuse("on_break", *text, "takes allow, warn or error");
+    o.on_break = *it;
+  }
+  if (const auto text = chooser.choose("memory_limit", number(file.memory_limit),
+                                       given(a.memory_limit), "--memory-limit")) {
+    const std::optional<int64_t> bytes = bytes_of(*text);
+    if (!bytes) {
+      chooser.refuse("memory_limit", *text,
+                     "takes bytes above 0, as in 1000000, 64KiB, 3MiB, 2GiB");
+    }
+    o.memory_limit = *bytes;
+  }
+  // Off unless somebody asks for it.
+  const bool asked = file.require_single_graph || a.single_graph ||
+                     std::getenv("BRAID_REQUIRE_SINGLE_GRAPH") != nullptr;
+  o.require_single_graph =
+      chooser.choose("require_single_graph", file.require_single_graph, a.single_graph) && asked;
+  o.group = chooser.choose("group", file.group, a.group);
   o.simplify = chooser.choose("simplify", file.simplify, a.simplify);
   o.fuse = chooser.choose("fuse", file.fuse, a.fuse);
   o.reuse = chooser.choose("reuse", file.reuse, a.reuse);

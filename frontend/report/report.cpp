@@ -161,6 +161,7 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
   m.lower_bound = p.arena_lower_bound;
   m.unshared = p.temp_bytes_unshared;
   m.scalars = p.scalar_bytes;
+  m.cut = p.memory_cut;
   std::vector<uint32_t> temps;
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
     const Buffer& buffer = p.buffers[b];

@@ -71,6 +71,7 @@ struct Temporary {
 struct Memory {
   int64_t arena = 0, lower_bound = 0, unshared = 0;
   int64_t params = 0, constants = 0, inputs = 0, outputs = 0, scalars = 0;
+  MemoryCut cut;  // limit 0: nothing had to change
   size_t temporaries = 0;
   std::vector<Temporary> largest;  // at most eight, largest first
 };

@@ -208,6 +208,13 @@ std::string memory_text(const Memory& m) {
                        over < 0.05 ? "reached" : fmt::format("{:+.1f} %", over));
   }
   out += fmt::format(", without sharing {}\n", human_bytes(m.unshared));
+  if (m.cut.limit > 0) {
+    out += fmt::format(
+        "  to stay within {}: {} before, {} instead of {}, {:.1f} us predicted instead of {:.1f}\n",
+        human_bytes(m.cut.limit), human_bytes(m.cut.bytes_before),
+        counted(m.cut.streams_after, "stream"), m.cut.streams_before, m.cut.us_after,
+        m.cut.us_before);
+  }
   out += fmt::format("  params {}, constants {}, inputs {}, outputs {}, scalars {}\n",
                      human_bytes(m.params), human_bytes(m.constants), human_bytes(m.inputs),
                      human_bytes(m.outputs), human_bytes(m.scalars));

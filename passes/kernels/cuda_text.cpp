@@ -1,6 +1,7 @@
 #include "passes/kernels/cuda_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <cstring>
@@ -130,7 +131,7 @@ std::string function_text(Fn fn, DType t, const std::vector<std::string>& operan
   return s;
 }
 
-Signature::Signature(const ir::Graph& body) {
+Signature::Signature(const ir::Graph& body, uint32_t side_by_side) : parts(side_by_side) {
   size_t inputs = 0, params = 0;
   for (const ir::Op& op : body.ops()) {
     if (op.kind == ir::OpKind::input) {
@@ -148,6 +149,10 @@ Signature::Signature(const ir::Graph& body) {
   }
 }
 
+void Signature::set_in_place(const std::vector<InPlace>& pairs) {
+  for (const InPlace& pair : pairs) args[pair.out].in_place = args[pair.in].in_place = true;
+}
+
 size_t Signature::arg_of(ir::ValueId v) const {
   for (size_t i = 0; i < leading; ++i) {
     if (args[i].value == v) return i;
@@ -155,22 +160,61 @@ size_t Signature::arg_of(ir::ValueId v) const {
   throw InternalError("a kernel reads a value that is not an argument");
 }
 
+namespace {
+
+/// "const float* __restrict__ ".
+std::string pointer_text(const Signature& signature, size_t arg) {
+  const Argument& a = signature.args[arg];
+  const bool constant = arg < signature.leading && a.name[0] == 'a';
+  return fmt::format("{}{}*{} ", constant ? "const " : "", storage_type(a.type.dtype),
+                     signature.writes_in_place || a.in_place ? "" : " __restrict__");
+}
+
+std::string name_in_part(const Argument& a, uint32_t part) {
+  return fmt::format("p{}_{}", part, a.name);
+}
+
+/// Names the pointers of the block's part like those of a kernel of one part.
+std::vector<std::string> choose_part(const Signature& signature) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < signature.args.size(); ++i) {
+    lines.push_back(pointer_text(signature, i) + signature.args[i].name + ";");
+  }
+  lines.push_back("switch (blockIdx.y) {");
+  for (uint32_t part = 0; part < signature.parts; ++part) {
+    std::string line =
+        part + 1 < signature.parts ? fmt::format("case {}:", part) : std::string("default:");
+    for (const Argument& a : signature.args) {
+      line += fmt::format(" {} = {};", a.name, name_in_part(a, part));
+    }
+    lines.push_back(line + " break;");
+  }
+  lines.push_back("}");
+  return lines;
+}
+
+}  // namespace
+
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
                         std::string_view bounds, const std::vector<std::string>& lines) {
   std::string s;
   std::istringstream bir(ir::print(body));
   for (std::string line; std::getline(bir, line);) s += line.empty() ? "//\n" : "// " + line + "\n";
   s += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(\n", bounds, symbol);
-  for (size_t i = 0; i < signature.args.size(); ++i) {
-    const Argument& a = signature.args[i];
-    const bool constant = i < signature.leading && a.name[0] == 'a';
-    s += fmt::format("    {}{}*{} {}{}\n", constant ? "const " : "", storage_type(a.type.dtype),
-                     signature.writes_in_place ? "" : " __restrict__", a.name,
-                     i + 1 < signature.args.size() ? "," : ") {");
+  std::vector<std::string> pointers;
+  for (uint32_t part = 0; part < signature.parts; ++part) {
+    for (size_t i = 0; i < signature.args.size(); ++i) {
+      const Argument& a = signature.args[i];
+      pointers.push_back("    " + pointer_text(signature, i) +
+                         (signature.parts == 1 ? a.name : name_in_part(a, part)));
+    }
   }
-  if (signature.args.empty()) s += ") {\n";
+  s += fmt::format("{}) {{\n", fmt::join(pointers, ",\n"));
+  std::vector<std::string> all;
+  if (signature.parts > 1 && !lines.empty()) all = choose_part(signature);
+  all.insert(all.end(), lines.begin(), lines.end());
   int depth = 1;
-  for (const std::string& line : lines) {
+  for (const std::string& line : all) {
     if (!line.empty() && line[0] == '}') --depth;
     const bool flush = line.empty() || line[0] == '#';
     s += (flush ? "" : std::string(static_cast<size_t>(2 * depth), ' ')) + line + "\n";
@@ -179,19 +223,19 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
   return s + "}\n";
 }
 
-LaunchShape launch_of(int64_t blocks, uint32_t threads) {
+LaunchShape launch_of(const Signature& signature, int64_t blocks, uint32_t threads) {
   if (blocks > std::numeric_limits<int32_t>::max()) {
     throw TooLarge(
         fmt::format("it would take {} blocks, and a launch has at most 2147483647", blocks));
   }
   LaunchShape launch;
-  launch.grid = {static_cast<uint32_t>(std::max<int64_t>(blocks, 1)), 1, 1};
+  launch.grid = {static_cast<uint32_t>(std::max<int64_t>(blocks, 1)), signature.parts, 1};
   launch.block = {threads, 1, 1};
   return launch;
 }
 
 Emitted empty_kernel(const ir::Graph& body, const Signature& signature, std::string_view symbol) {
-  return {kernel_text(body, signature, symbol, "32", {}), launch_of(1, 32)};
+  return {kernel_text(body, signature, symbol, "32", {}), launch_of(signature, 1, 32)};
 }
 
 }  // namespace braid::kernels

@@ -46,26 +46,35 @@ struct Argument {
   std::string name;   // a0.. inputs, s0.. params, r0.. outputs
   ir::ValueId value;  // the input's, the param's first state, or the output
   TensorType type;
+  bool in_place = false;  // may have the bytes of another argument
 };
 
-/// The kernel's pointer arguments in the order of Family::emit.
+/// The kernel's pointer arguments in the order of Family::emit. The text is written for one part,
+/// in terms of `args`; kernel_text has the block pick its part's.
 struct Signature {
-  explicit Signature(const ir::Graph& body);
+  explicit Signature(const ir::Graph& body, uint32_t side_by_side = 1);
+  /// What the family allows.
+  void set_in_place(const std::vector<InPlace>& pairs);
   /// The argument that an input or param stands for.
   size_t arg_of(ir::ValueId v) const;
 
-  std::vector<Argument> args;
-  size_t leading = 0;  // inputs and params; the rest are outputs
+  std::vector<Argument> args;  // of one part
+  uint32_t parts = 1;          // that share the device
+  size_t leading = 0;          // inputs and params; the rest are outputs
   bool writes_in_place = false;
 };
 
 /// The whole function: the body's .bir as a comment, the head, `lines` indented by their depth.
-/// `bounds` is its __launch_bounds__: the block's threads, and perhaps the least blocks per SM.
+/// With several parts it takes "p0_a0", "p0_r0", "p1_a0", ... and begins by choosing among them by
+/// a branch that is the same for all threads of a block; an array of pointers would be local
+/// memory. `bounds` is its __launch_bounds__: the block's threads, and perhaps the least blocks per
+/// SM.
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
                         std::string_view bounds, const std::vector<std::string>& lines);
 
-/// A launch of `blocks` blocks of `threads`. Throws TooLarge beyond the hardware's limit.
-LaunchShape launch_of(int64_t blocks, uint32_t threads);
+/// A launch of `blocks` blocks of `threads` for each part. Throws TooLarge beyond the hardware's
+/// limit.
+LaunchShape launch_of(const Signature& signature, int64_t blocks, uint32_t threads);
 /// The kernel for a body that has nothing to write.
 Emitted empty_kernel(const ir::Graph& body, const Signature& signature, std::string_view symbol);
 

@@ -5,9 +5,10 @@
 
 namespace braid::kernels {
 
-Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target) {
-  const Signature signature(body);
-  const std::vector<Sink> sinks = sinks_of(body, signature);
+namespace {
+
+/// The one product of a body that the family can compute.
+const ir::Op& dot_of(const ir::Graph& body, const std::vector<Sink>& sinks) {
   const std::vector<bool> needed = needed_by(body, sinks);
   const ir::Op* dot = nullptr;
   for (const ir::Op& op : body.ops()) {
@@ -20,17 +21,37 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
     }
   }
   if (!dot) throw Refusal{"it has no matrix product"};
+  return *dot;
+}
+
+}  // namespace
+
+Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts) {
+  const Signature signature(body, parts);
+  const std::vector<Sink> sinks = sinks_of(body, signature);
+  const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
-  if (wants_mma(product_of(body, *dot))) {
-    return emit_dot_mma(body, signature, *dot, sinks, symbol,
+  if (wants_mma(product_of(body, dot))) {
+    return emit_dot_mma(body, signature, dot, sinks, symbol,
                         [&](const MmaProblem& p) { return choose_mma_tile(p, target); });
   }
-  return emit_dot_simt(body, signature, *dot, sinks, symbol, target);
+  return emit_dot_simt(body, signature, dot, sinks, symbol, target);
+}
+
+Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
+  const Signature signature(body, parts);
+  const std::vector<Sink> sinks = sinks_of(body, signature);
+  const ir::Op& dot = dot_of(body, sinks);
+  if (sinks.empty()) return {.blocks = 1, .threads = 32};
+  const Product product = product_of(body, dot);
+  return wants_mma(product) ? dot_mma_work(body, signature, dot, sinks, target)
+                            : dot_simt_work(product, target, parts);
 }
 
 std::string dot_refuses(const ir::Graph& body) {
   try {
-    dot_emit(body, "kernel", Target{});
+    dot_emit(body, "kernel", Target{}, 1);
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

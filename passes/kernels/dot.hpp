@@ -11,6 +11,8 @@
 namespace braid::kernels {
 
 std::string dot_refuses(const ir::Graph& body);
-Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target);
+Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts);
+Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts);
 
 }  // namespace braid::kernels

@@ -196,7 +196,7 @@ Emitted DotFrame::finish(std::string_view symbol, int64_t bm, int64_t bn, int64_
   const int64_t blocks = product_.batch * divide_up(product_.m, bm) * divide_up(product_.n, bn);
   // One block per SM at least: left to itself, ptxas may spill for the sake of more.
   Emitted e{kernel_text(body_, signature_, symbol, fmt::format("{}, 1", threads), writer_.finish()),
-            launch_of(blocks, static_cast<uint32_t>(threads))};
+            launch_of(signature_, blocks, static_cast<uint32_t>(threads))};
   e.launch.shared_bytes = static_cast<uint32_t>(shared_bytes);
   return e;
 }

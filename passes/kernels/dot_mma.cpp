@@ -16,6 +16,7 @@ class MmaWriter : DotFrame {
         type_(problem_.element()),
         a_(side_of('m')),
         b_(side_of('n')) {
+    problem_.product.batch *= signature.parts;
     problem_.a = a_.how;
     problem_.b = b_.how;
     tile_ = choose(problem_);
@@ -332,6 +333,17 @@ Emitted emit_dot_mma(const ir::Graph& body, const Signature& signature, const ir
                      const std::vector<Sink>& sinks, std::string_view symbol,
                      const std::function<MmaTile(const MmaProblem&)>& choose) {
   return MmaWriter(body, signature, dot, sinks, choose).emit(symbol);
+}
+
+Work dot_mma_work(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+                  const std::vector<Sink>& sinks, const Target& target) {
+  Work work;
+  MmaWriter(body, signature, dot, sinks, [&](const MmaProblem& p) {
+    const MmaTile tile = choose_mma_tile(p, target);
+    work = estimate_work(p, tile, target);
+    return tile;
+  });
+  return work;
 }
 
 }  // namespace braid::kernels

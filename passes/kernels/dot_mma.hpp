@@ -15,7 +15,7 @@ struct MmaOperand {
   bool async = false;     // by 16-byte copies, else element by element through registers
 };
 struct MmaProblem {
-  Product product;
+  Product product;  // of all parts: each multiplies the batch
   MmaOperand a, b;
   int64_t bytes() const { return product.tf32 ? 4 : 2; }   // of an operand's element
   int64_t depth() const { return product.tf32 ? 8 : 16; }  // terms of K in one mma
@@ -54,6 +54,8 @@ std::vector<std::string> multiply_lines(const MmaProblem& p, const MmaTile& t);
 std::vector<MmaTile> mma_tiles(const MmaProblem& p, const Target& target);
 /// Estimated cycles of the kernel, without its launch.
 double estimate_cycles(const MmaProblem& p, const MmaTile& t, const Target& target);
+/// What the kernel costs; its busy cycles are those of the unit that has most to do.
+Work estimate_work(const MmaProblem& p, const MmaTile& t, const Target& target);
 /// The tile with the least estimate.
 MmaTile choose_mma_tile(const MmaProblem& p, const Target& target);
 
@@ -61,5 +63,7 @@ MmaTile choose_mma_tile(const MmaProblem& p, const Target& target);
 Emitted emit_dot_mma(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
                      const std::vector<Sink>& sinks, std::string_view symbol,
                      const std::function<MmaTile(const MmaProblem&)>& choose);
+Work dot_mma_work(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
+                  const std::vector<Sink>& sinks, const Target& target);
 
 }  // namespace braid::kernels

@@ -61,7 +61,7 @@ int64_t shared_bytes(const MmaProblem& p, const MmaTile& t) {
   return std::max(t.stages * stage * p.bytes(), t.slices * t.bm() * (t.bn() + 4) * 4);
 }
 
-double estimate_cycles(const MmaProblem& p, const MmaTile& t, const Target& target) {
+Work estimate_work(const MmaProblem& p, const MmaTile& t, const Target& target) {
   const Product& d = p.product;
   const int64_t blocks = d.batch * divide_up(d.m, t.bm()) * divide_up(d.n, t.bn());
   const auto per_sm = static_cast<double>(divide_up(blocks, target.sms));
@@ -98,8 +98,23 @@ double estimate_cycles(const MmaProblem& p, const MmaTile& t, const Target& targ
       std::max(mmas * kMmaPerSm * 4 / std::min(warps * std::min(per_sm, 2.0), 4.0), fragments);
   const double results = per_sm * static_cast<double>(t.bm() * t.bn()) / 32 / warps *
                          (20 + 2 * static_cast<double>(t.slices));
-  return kStart + std::max(load + issue, multiply) + chunks * kChunk * std::min(per_sm, 4.0) +
-         results + (t.swapped ? 0 : kStores);
+  const double cycles = kStart + std::max(load + issue, multiply) +
+                        chunks * kChunk * std::min(per_sm, 4.0) + results +
+                        (t.swapped ? 0 : kStores);
+  // What all SMs do together, were the blocks spread evenly and every wait filled.
+  const double spread = static_cast<double>(blocks) / target.sms / per_sm;
+  const double draw = static_cast<double>(blocks) * k * bytes / kBytesInAll;
+  const double threads = spread * (issue + results);
+  const double multiplies = spread * per_sm * std::max(mmas * kMmaPerSm, fragments);
+  return {.blocks = blocks,
+          .threads = static_cast<uint32_t>(t.threads()),
+          .shared_bytes = shared_bytes(p, t),
+          .cycles = cycles,
+          .busy_cycles = std::min(cycles, std::max({draw, threads, multiplies}))};
+}
+
+double estimate_cycles(const MmaProblem& p, const MmaTile& t, const Target& target) {
+  return estimate_work(p, t, target).cycles;
 }
 
 std::vector<MmaTile> mma_tiles(const MmaProblem& p, const Target& target) {

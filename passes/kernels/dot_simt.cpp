@@ -11,15 +11,18 @@ std::string_view sum_type(DType t) {
   return t == DType::i64 ? "unsigned long long" : "unsigned";
 }
 
+int64_t sum_bytes(const Product& p) {
+  return p.result == DType::f64 || p.result == DType::i64 ? 8 : 4;
+}
+
 class SimtWriter : DotFrame {
  public:
   SimtWriter(const ir::Graph& body, const Signature& signature, const ir::Op& dot,
              const std::vector<Sink>& sinks, const Target& target)
       : DotFrame(body, signature, dot, sinks),
         sum_(sum_type(product_.result)),
-        tile_(choose_dot_tile(
-            product_.batch, product_.m, product_.n, product_.k,
-            product_.result == DType::f64 || product_.result == DType::i64 ? 8 : 4, target)) {}
+        tile_(choose_dot_tile(product_.batch * signature.parts, product_.m, product_.n, product_.k,
+                              sum_bytes(product_), target)) {}
 
   Emitted emit(std::string_view symbol) {
     write_places();
@@ -147,6 +150,12 @@ Emitted emit_dot_simt(const ir::Graph& body, const Signature& signature, const i
                       const std::vector<Sink>& sinks, std::string_view symbol,
                       const Target& target) {
   return SimtWriter(body, signature, dot, sinks, target).emit(symbol);
+}
+
+Work dot_simt_work(const Product& p, const Target& target, uint32_t parts) {
+  Work work;
+  choose_dot_tile(p.batch * parts, p.m, p.n, p.k, sum_bytes(p), target, &work);
+  return work;
 }
 
 }  // namespace braid::kernels

@@ -26,13 +26,17 @@ constexpr Measured kTiles[] = {
     {{64, 1, 64, 4, 1, 16}, 18, 14.2, 350},     {{16, 1, 128, 4, 1, 64}, 9, 5.1, 400},
 };
 
-double estimate(const Measured& t, int64_t batch, int64_t m, int64_t n, int64_t k,
-                const Target& target) {
+Work estimate(const Measured& t, int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes,
+              const Target& target) {
   const int64_t blocks = batch * divide_up(m, t.tile.bm) * divide_up(n, t.tile.bn);
   const auto per_sm = static_cast<double>(divide_up(blocks, target.sms));
   // A chunk of bk is fetched and multiplied whole.
   const auto depth = static_cast<double>(divide_up(k, t.tile.bk) * t.tile.bk);
-  return depth * std::max(t.alone, per_sm * t.shared) + per_sm * t.results;
+  return {.blocks = blocks,
+          .threads = static_cast<uint32_t>(t.tile.threads()),
+          .shared_bytes = t.tile.shared_elements() * bytes,
+          .cycles = depth * std::max(t.alone, per_sm * t.shared) + per_sm * t.results,
+          .busy_cycles = static_cast<double>(blocks) / target.sms * depth * t.shared};
 }
 
 }  // namespace
@@ -43,7 +47,7 @@ int64_t DotTile::shared_elements() const {
 }
 
 DotTile choose_dot_tile(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes,
-                        const Target& target) {
+                        const Target& target, Work* work) {
   DotTile best = kTiles[0].tile;
   double least = std::numeric_limits<double>::infinity();
   const auto whole_k =
@@ -52,10 +56,11 @@ DotTile choose_dot_tile(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t 
     t.tile.bk = std::clamp(whole_k, t.tile.slices, t.tile.bk);
     const bool spills = t.tile.tm * t.tile.tn > 16 && bytes > 4;
     if (spills || t.tile.shared_elements() * bytes > target.shared_bytes_per_block) continue;
-    const double cycles = estimate(t, batch, m, n, k, target);
-    if (cycles < least) {
-      least = cycles;
+    const Work of_tile = estimate(t, batch, m, n, k, bytes, target);
+    if (of_tile.cycles < least) {
+      least = of_tile.cycles;
       best = t.tile;
+      if (work) *work = of_tile;
     }
   }
   return best;

@@ -4,14 +4,17 @@
 
 #include "ir/diagnostic.hpp"
 #include "passes/kernels/dot.hpp"
+#include "passes/kernels/in_place.hpp"
 #include "passes/kernels/row.hpp"
 
 namespace braid::kernels {
 namespace {
 
 constexpr Family kFamilies[] = {
-    {"row", row_refuses, row_emit},
-    {"dot", dot_refuses, dot_emit},
+    {"row", row_refuses, row_emit, in_place_slots, row_work},
+    // A block reads its operands while others write: nothing.
+    {"dot", dot_refuses, dot_emit, [](const ir::Graph&) { return std::vector<InPlace>(); },
+     dot_work},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/graph.hpp"
 #include "ir/program.hpp"
@@ -15,12 +16,33 @@ struct Emitted {
   LaunchShape launch;
 };
 
+/// What is known of a kernel's launch before its text is written, for the cost model.
+struct Work {
+  int64_t blocks = 0;
+  uint32_t threads = 0;      // of a block
+  int64_t shared_bytes = 0;  // of a block
+  /// Cycles of an H200 that the kernel takes by itself, beyond what an empty one takes; other
+  /// targets count alike.
+  double cycles = 0;
+  /// Cycles in which it would be done if it shared every SM with others of its kind, so that only
+  /// throughput counted: at most `cycles`.
+  double busy_cycles = 0;
+};
+
 struct Family {
   std::string_view name;
   /// Empty if this family can compute the body; else the reason why not.
   std::string (*refuses)(const ir::Graph& body);
-  /// Arguments: one pointer per input and param in op order, then one per output.
-  Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target);
+  /// A kernel that computes the body `parts` times side by side, each on arguments of its own; the
+  /// grid's y axis counts the parts. Arguments, part after part: one pointer per input and param in
+  /// op order, then one per output.
+  Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target,
+                  uint32_t parts);
+  /// Which outputs may have the bytes of which inputs, as slots of that order. What is listed here
+  /// the emitted text must bear.
+  std::vector<InPlace> (*in_place)(const ir::Graph& body);
+  /// How `emit` would launch all parts, at a small part of its cost. Throws what `emit` throws.
+  Work (*work)(const ir::Graph& body, const Target& target, uint32_t parts);
 };
 
 std::span<const Family> families();

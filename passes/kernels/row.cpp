@@ -1,10 +1,13 @@
 #include "passes/kernels/row.hpp"
 
+#include "passes/kernels/in_place.hpp"
+
 namespace braid::kernels {
 
-Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target) {
-  const Signature signature(body);
-  const std::vector<Sink> sinks = sinks_of(body, signature);
+namespace {
+
+/// The reductions that a sink needs, in op order.
+std::vector<ir::OpId> reduces_of(const ir::Graph& body, const std::vector<Sink>& sinks) {
   const std::vector<bool> needed = needed_by(body, sinks);
   std::vector<ir::OpId> reduces;
   for (uint32_t i = 0; i < body.ops().size(); ++i) {
@@ -14,14 +17,34 @@ Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& t
       throw Refusal{"it multiplies matrices, which is the dot family's"};
     if (op.kind == ir::OpKind::reduce) reduces.push_back({i});
   }
+  return reduces;
+}
+
+}  // namespace
+
+Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
+                 uint32_t parts) {
+  Signature signature(body, parts);
+  signature.set_in_place(in_place_slots(body));
+  const std::vector<Sink> sinks = sinks_of(body, signature);
+  const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
   return reduces.empty() ? emit_elementwise(body, signature, sinks, symbol, target)
                          : emit_reduction(body, signature, sinks, reduces, symbol, target);
 }
 
+Work row_work(const ir::Graph& body, const Target& target, uint32_t parts) {
+  const Signature signature(body, parts);
+  const std::vector<Sink> sinks = sinks_of(body, signature);
+  const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
+  if (sinks.empty()) return {.blocks = 1, .threads = 32};
+  return reduces.empty() ? elementwise_work(body, signature, sinks, target)
+                         : reduction_work(body, signature, sinks, reduces, target);
+}
+
 std::string row_refuses(const ir::Graph& body) {
   try {
-    row_emit(body, "kernel", Target{});
+    row_emit(body, "kernel", Target{}, 1);
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

@@ -28,6 +28,22 @@ std::vector<PlacedSink> place(const ir::Graph& body, IndexPool& pool,
   return placed;
 }
 
+/// How many elements a thread has, and a block threads.
+struct Walk {
+  int64_t elements = 1;
+  uint32_t threads = 256;
+  int64_t blocks(int64_t numel) const {
+    const int64_t each = elements * threads;
+    return numel / each + (numel % each != 0 ? 1 : 0);
+  }
+};
+/// A pack needs four times fewer threads: only where enough are left to fill the device.
+Walk walk_of(int64_t numel, uint32_t parts, const Target& target) {
+  const int64_t in_all = numel * parts;
+  if (numel % kPack == 0 && in_all >= target.sms * int64_t{2048}) return {kPack, 256};
+  return {1, in_all <= target.sms * int64_t{128} ? 128u : 256u};
+}
+
 std::string thread_index(std::string_view type, uint32_t threads) {
   return type == "int" ? fmt::format("(int)(blockIdx.x * {}u + threadIdx.x)", threads)
                        : fmt::format("(long long)blockIdx.x * {} + threadIdx.x", threads);
@@ -35,13 +51,13 @@ std::string thread_index(std::string_view type, uint32_t threads) {
 
 /// A pack of consecutive elements a thread.
 Emitted emit_packed(const ir::Graph& body, const Signature& signature,
-                    const std::vector<Sink>& sinks, std::string_view symbol, int64_t numel) {
-  constexpr uint32_t kThreads = 256;
+                    const std::vector<Sink>& sinks, std::string_view symbol, int64_t numel,
+                    const Walk& walk) {
   const int64_t packs = numel / kPack;
   IndexPool pool;
   ExprWriter w(body, signature, pool);
   const std::string_view type = index_type(packs);
-  w.line(fmt::format("const {} pack = {};", type, thread_index(type, kThreads)));
+  w.line(fmt::format("const {} pack = {};", type, thread_index(type, walk.threads)));
   w.line(fmt::format("if (pack >= {}) return;", packs));
   const Index pack = pool.variable("pack", packs);
   const Index k = pool.variable("k", kPack);
@@ -52,8 +68,8 @@ Emitted emit_packed(const ir::Graph& body, const Signature& signature,
   w.lines(sinks_text.before);
   w.lines(sinks_text.after);
   check_in_place(w, placed);
-  return {kernel_text(body, signature, symbol, std::to_string(kThreads), w.finish()),
-          launch_of((packs + kThreads - 1) / kThreads, kThreads)};
+  return {kernel_text(body, signature, symbol, std::to_string(walk.threads), w.finish()),
+          launch_of(signature, walk.blocks(numel), walk.threads)};
 }
 
 }  // namespace
@@ -62,21 +78,25 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
                          const std::vector<Sink>& sinks, std::string_view symbol,
                          const Target& target) {
   const int64_t numel = body.type(sinks[0].value).shape.numel();
-  // A pack needs four times fewer threads: only where enough are left to fill the device.
-  if (numel % kPack == 0 && numel >= target.sms * int64_t{2048}) {
-    return emit_packed(body, signature, sinks, symbol, numel);
-  }
-  const uint32_t threads = numel <= target.sms * int64_t{128} ? 128 : 256;
+  const Walk walk = walk_of(numel, signature.parts, target);
+  if (walk.elements > 1) return emit_packed(body, signature, sinks, symbol, numel, walk);
   IndexPool pool;
   ExprWriter w(body, signature, pool);
   const std::string_view type = index_type(numel);
-  w.line(fmt::format("const {} i = {};", type, thread_index(type, threads)));
+  w.line(fmt::format("const {} i = {};", type, thread_index(type, walk.threads)));
   w.line(fmt::format("if (i >= {}) return;", numel));
   const std::vector<PlacedSink> placed = place(body, pool, sinks, pool.variable("i", numel));
   write_sinks(w, placed);
   check_in_place(w, placed);
-  return {kernel_text(body, signature, symbol, std::to_string(threads), w.finish()),
-          launch_of((numel + threads - 1) / threads, threads)};
+  return {kernel_text(body, signature, symbol, std::to_string(walk.threads), w.finish()),
+          launch_of(signature, walk.blocks(numel), walk.threads)};
+}
+
+Work elementwise_work(const ir::Graph& body, const Signature& signature,
+                      const std::vector<Sink>& sinks, const Target& target) {
+  const int64_t numel = body.type(sinks[0].value).shape.numel();
+  const Walk walk = walk_of(numel, signature.parts, target);
+  return {.blocks = walk.blocks(numel) * signature.parts, .threads = walk.threads};
 }
 
 }  // namespace braid::kernels

@@ -34,19 +34,21 @@ int64_t ceil_power(int64_t x) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
 }
 
-Layout choose_layout(int64_t rows, int64_t cols, bool columns_adjacent, const Target& target) {
+/// `in_all` are the rows of all parts.
+Layout choose_layout(int64_t rows, int64_t in_all, int64_t cols, bool columns_adjacent,
+                     const Target& target) {
   const int64_t max_threads = std::min<int64_t>(target.max_threads_per_block, 1024);
   Layout layout;
   if (!columns_adjacent) {
     layout.kind = Layout::Kind::slice;
     layout.rows = std::min<int64_t>(32, ceil_power(rows));
     // Enough slices to keep sums short and few rows fast, but not to idle when rows abound.
-    const int64_t wanted = rows >= target.sms * int64_t{1024} ? cols / 512 : cols / 4;
+    const int64_t wanted = in_all >= target.sms * int64_t{1024} ? cols / 512 : cols / 4;
     layout.slices = std::clamp<int64_t>(floor_power(wanted), 1, max_threads / layout.rows);
     layout.threads = static_cast<uint32_t>(layout.rows * layout.slices);
     return layout;
   }
-  if (cols <= 128 || (cols <= 1024 && rows >= target.sms * int64_t{8})) {
+  if (cols <= 128 || (cols <= 1024 && in_all >= target.sms * int64_t{8})) {
     layout.kind = Layout::Kind::warp;
     layout.rows = 4;
     return layout;
@@ -76,6 +78,19 @@ class ReductionWriter {
     place(sinks);
   }
 
+  /// Every pass waits for loads, a thread's columns one after the other where they are many, and
+  /// meets the row's other threads; the first wait is every kernel's.
+  Work work() const {
+    constexpr double kPassCycles = 400, kColumnCycles = 60;
+    if (rows_ == 0) return {.blocks = 1, .threads = 32};
+    const int64_t step = layout_.step();
+    const auto columns = static_cast<double>((cols_ + step - 1) / step);
+    const int passes = last_pass() + (full_.empty() ? 0 : 1);
+    return {.blocks = (rows_ + layout_.rows - 1) / layout_.rows * signature_.parts,
+            .threads = layout_.threads,
+            .cycles = passes * kPassCycles + (passes + 1) * columns * kColumnCycles};
+  }
+
   Emitted emit(std::string_view symbol) {
     if (rows_ == 0) return empty_kernel(body_, signature_, symbol);
     write_head();
@@ -87,7 +102,7 @@ class ReductionWriter {
     all.insert(all.end(), per_row_.begin(), per_row_.end());
     check_in_place(writer_, all);
     const LaunchShape launch =
-        launch_of((rows_ + layout_.rows - 1) / layout_.rows, layout_.threads);
+        launch_of(signature_, (rows_ + layout_.rows - 1) / layout_.rows, layout_.threads);
     return {
         kernel_text(body_, signature_, symbol, std::to_string(layout_.threads), writer_.finish()),
         launch};
@@ -124,8 +139,8 @@ class ReductionWriter {
       }
       if (reduces_.empty()) {
         const Index linear = linearize(pool_, r.operand_at, extents);
-        layout_ =
-            choose_layout(rows, cols, linear == pool_.add(pool_.mul(row_, cols), col_), target);
+        layout_ = choose_layout(rows, rows * signature_.parts, cols,
+                                linear == pool_.add(pool_.mul(row_, cols), col_), target);
       }
       elements_.set(op.operands[0], r.operand_at);
       elements_.set(op.result, r.result_at);
@@ -368,6 +383,12 @@ Emitted emit_reduction(const ir::Graph& body, const Signature& signature,
                        const std::vector<Sink>& sinks, const std::vector<ir::OpId>& reduces,
                        std::string_view symbol, const Target& target) {
   return ReductionWriter(body, signature, sinks, reduces, target).emit(symbol);
+}
+
+Work reduction_work(const ir::Graph& body, const Signature& signature,
+                    const std::vector<Sink>& sinks, const std::vector<ir::OpId>& reduces,
+                    const Target& target) {
+  return ReductionWriter(body, signature, sinks, reduces, target).work();
 }
 
 }  // namespace braid::kernels

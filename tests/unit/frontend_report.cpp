@@ -291,6 +291,19 @@ TEST_CASE("report: JSON has the sections asked for, and every part") {
   CHECK(to_json(r, p, sections_from("all")) == to_json(make_report(p), p, sections_from("all")));
 }
 
+TEST_CASE("report: what a limit on memory cost") {
+  Program p = made_of_parts();
+  p.memory_cut = {4096, 7168, 4, 2, 8.5, 9.25};
+  const Report r = make_report(p);
+  CHECK(
+      to_text(r, p, sections_from("memory"))
+          .find("  to stay within 4096 B: 7168 B before, 2 streams instead of 4, 9.2 us predicted "
+                "instead of 8.5\n") != std::string::npos);
+  const Json limit = Json::parse(to_json(r, p, sections_from("memory")))["memory"]["limit"];
+  CHECK(limit["bytes"] == 4096);
+  CHECK(limit["us_after"] == 9.25);
+}
+
 TEST_CASE("report: the sections are named") {
   CHECK(sections_from("edges,breaks") == std::vector<Section>{Section::breaks, Section::edges});
   CHECK(sections_from("all").size() == 6);

@@ -31,6 +31,7 @@ Options random_options(std::mt19937_64& random) {
   o.verify = true;
   o.simplify = random() % 3 != 0;
   o.fuse = random() % 5 != 0;
+  o.group = random() % 4 != 0;
   o.reuse = random() % 4 != 0;
   o.reduce = random() % 4 != 0;
   o.math = random() % 4 == 0 ? Math::tf32 : Math::strict;

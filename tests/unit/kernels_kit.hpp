@@ -53,11 +53,12 @@ struct KernelCase {
   std::string family;  // "row" or "dot"
   ir::Graph body;
   bool local_memory = false;  // allowed to use it
+  uint32_t parts = 1;
   /// In place of the family's.
   std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol)> writes{};
 
   kernels::Emitted emit() const {
-    return writes ? writes(body, name) : kernels::family(family).emit(body, name, Target{});
+    return writes ? writes(body, name) : kernels::family(family).emit(body, name, Target{}, parts);
   }
 };
 /// One case per thing that the families must get right.

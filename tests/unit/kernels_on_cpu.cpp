@@ -164,10 +164,11 @@ OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
     const kernels::Emitted e = c.emit();
     launches_[c.name] = e.launch;
     const kernels::Signature signature(c.body);
+    const size_t slots = signature.args.size();
     std::string args;
-    for (size_t i = 0; i < signature.args.size(); ++i) {
+    for (size_t i = 0; i < slots * c.parts; ++i) {
       args += fmt::format("{}({}*)p[{}]", i ? ", " : "",
-                          kernels::storage_type(signature.args[i].type.dtype), i);
+                          kernels::storage_type(signature.args[i % slots].type.dtype), i);
     }
     source += e.text + fmt::format("extern \"C\" void call_{}(void** p) {{ {}({}); }}\n", c.name,
                                    c.name, args);
@@ -191,20 +192,26 @@ OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
 
 OnCpu::~OnCpu() { dlclose(library_); }
 
-void OnCpu::run(const KernelCase& c, std::vector<HostTensor>& args) const {
-  std::vector<std::unique_ptr<Guarded>> memory;
+void OnCpu::run(const KernelCase& c, std::vector<HostTensor>& args,
+                const std::vector<InPlace>& in_place) const {
+  std::vector<std::shared_ptr<Guarded>> memory;
   std::vector<void*> pointers;
   for (const HostTensor& t : args) {
-    memory.push_back(std::make_unique<Guarded>(t.bytes));
+    memory.push_back(std::make_shared<Guarded>(t.bytes));
     pointers.push_back(memory.back()->data());
+  }
+  for (const InPlace& i : in_place) {
+    memory[i.out] = memory[i.in];
+    pointers[i.out] = pointers[i.in];
   }
   const LaunchShape& launch = launches_.at(c.name);
   auto* const call = symbol<void(void**)>(library_, "call_" + c.name);
   auto* const block_index = symbol<Index>(library_, "blockIdx");
   Block block(call, pointers.data(), launch.block[0], symbol<Index>(library_, "threadIdx"));
   auto* const begin_block = symbol<void()>(library_, "braid_begin_block");
-  for (uint32_t b = 0; b < launch.grid[0]; ++b) {
-    block_index->x = b;
+  for (uint32_t b = 0; b < launch.grid[0] * launch.grid[1]; ++b) {
+    block_index->x = b % launch.grid[0];
+    block_index->y = b / launch.grid[0];
     begin_block();
     block.run();
   }

@@ -24,8 +24,9 @@ class OnCpu {
 
   /// One launch over the arguments in the order of Family::emit, written in place. Every argument
   /// lies against a page that traps. Throws std::runtime_error for a barrier that not all threads
-  /// reach.
-  void run(const KernelCase& c, std::vector<HostTensor>& args) const;
+  /// reach. Where `in_place` says so a result has the bytes of an operand.
+  void run(const KernelCase& c, std::vector<HostTensor>& args,
+           const std::vector<InPlace>& in_place = {}) const;
 
  private:
   void* library_ = nullptr;

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <tuple>
 
 #include "passes/order.hpp"
@@ -138,4 +139,91 @@ TEST_CASE("clocks answer reachability exactly") {
       }
     }
   }
+}
+
+namespace {
+
+/// What edges promise, from what the driver does: every node starts, goes (makes its first access)
+/// and ends. A full edge: it starts after the other's end. A programmatic one: it starts after the
+/// other's start, and goes after its end because its kernel waits.
+Relation promised(const Program& p, const Body& body) {
+  const auto start = [](size_t n) { return 3 * n; };
+  const auto go = [](size_t n) { return 3 * n + 1; };
+  const auto end = [](size_t n) { return 3 * n + 2; };
+  const size_t count = body.nodes.size();
+  Relation events(3 * count);
+  for (size_t n = 0; n < count; ++n) {
+    events.set(start(n), go(n));
+    events.set(go(n), end(n));
+  }
+  for (const Edge& e : body.edges) {
+    if (e.kind == EdgeKind::full) {
+      events.set(end(e.from), start(e.to));
+    } else {
+      events.set(start(e.from), start(e.to));
+      if (p.kernels[body.nodes[e.to].kernel].waits) events.set(end(e.from), go(e.to));
+    }
+  }
+  const Relation closed = closure(events);
+  Relation result(count);
+  for (size_t a = 0; a < count; ++a) {
+    for (size_t b = a + 1; b < count; ++b) result.set(a, b, closed(end(a), go(b)));
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("programmatic edges lead only into kernels that wait, and only when asked for") {
+  PlanMaker m;
+  const uint32_t a = m.temp(8, 0), b = m.temp(8, 256), c = m.temp(8, 512), d = m.temp(8, 768);
+  m.node({{a, Role::out}}, 0);
+  m.node({{a, Role::in}, {b, Role::out}}, 1);                 // waits
+  m.node({{a, Role::in}, {b, Role::in}, {c, Role::out}}, 0);  // does not
+  m.node({{d, Role::out}}, 1);                                // waits, but only its lane is before
+  m.p.kernels[1].waits = m.p.kernels[3].waits = true;
+  const auto kinds = [&](bool pdl, bool stream) {
+    Options o;
+    o.pdl = pdl;
+    m.body().stream = stream;
+    emit_edges(m.p, o);
+    std::string text;
+    for (const Edge& e : m.body().edges) {
+      text += std::to_string(e.from) + (e.kind == EdgeKind::full ? "-" : "~") +
+              std::to_string(e.to) + " ";
+    }
+    return text;
+  };
+  CHECK(kinds(false, false) == "0-1 1-2 1-3 ");
+  // 0 -> 2 follows: 1 does not end before it has waited for 0.
+  CHECK(kinds(true, false) == "0~1 1-2 1-3 ");
+  CHECK(kinds(true, true) == "0-1 1-2 1-3 ");
+}
+
+TEST_CASE("edges of both kinds order every conflict, and none is too many") {
+  std::mt19937 random(22);
+  size_t programmatic = 0, full = 0;
+  for (int round = 0; round < 60; ++round) {
+    PlanMaker m = random_plan(random, 2 + static_cast<uint32_t>(random() % 30),
+                              1 + static_cast<uint32_t>(random() % 5));
+    for (Kernel& k : m.p.kernels) k.waits = random() % 3 != 0;
+    Options o;
+    o.pdl = true;
+    plan_memory(m.p, o);
+    emit_edges(m.p, o);
+    const Relation must = closure(must_order(m.p, m.body(), true));
+    REQUIRE(promised(m.p, m.body()) == must);
+    const std::vector<Edge> edges = m.body().edges;
+    for (size_t i = 0; i < edges.size(); ++i) {
+      const Edge& e = edges[i];
+      const bool waits = m.p.kernels[m.body().nodes[e.to].kernel].waits;
+      CHECK((e.kind == EdgeKind::programmatic) == (waits && e.reason != EdgeReason::lane));
+      (e.kind == EdgeKind::full ? full : programmatic) += 1;
+      m.body().edges.erase(m.body().edges.begin() + static_cast<std::ptrdiff_t>(i));
+      CHECK(!promised(m.p, m.body())(e.from, e.to));
+      m.body().edges = edges;
+    }
+  }
+  CHECK(programmatic > 200);
+  CHECK(full > 200);
 }

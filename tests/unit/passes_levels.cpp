@@ -5,6 +5,7 @@
 #include <random>
 
 #include "passes/levels.hpp"
+#include "passes/reference_partitions.hpp"
 
 using namespace braid;
 
@@ -47,13 +48,14 @@ uint32_t below(std::mt19937& random, uint32_t bound) {
   return static_cast<uint32_t>(random() % bound);
 }
 
-ColouredDag random_dag(std::mt19937& random, uint32_t max_nodes) {
+/// Edges in any acyclic order, or, for those who go by it, in the order of the indices.
+ColouredDag random_dag(std::mt19937& random, uint32_t max_nodes, bool in_order = false) {
   ColouredDag dag;
   const uint32_t n = 1 + below(random, max_nodes);
   const uint32_t density = 5 + below(random, 60);
   std::vector<uint32_t> position(n);
   for (uint32_t v = 0; v < n; ++v) position[v] = v;
-  std::shuffle(position.begin(), position.end(), random);
+  if (!in_order) std::shuffle(position.begin(), position.end(), random);
   for (uint32_t v = 0; v < n; ++v) {
     dag.colours.push_back(random() % 2 ? Colour::host : Colour::graph);
     for (uint32_t u = 0; u < v; ++u) {
@@ -79,6 +81,25 @@ bool reaches(const ColouredDag& dag, uint32_t from, uint32_t to) {
   return false;
 }
 
+/// One colour a run, every run of something, edges never back: an order exists.
+template <class Runs>
+void check_runs(const ColouredDag& dag, const Runs& made) {
+  std::vector<std::vector<Colour>> colours(made.runs);
+  for (uint32_t v = 0; v < dag.colours.size(); ++v) {
+    colours.at(made.run[v]).push_back(dag.colours[v]);
+  }
+  uint32_t graphs = 0;
+  for (size_t r = 0; r < colours.size(); ++r) {
+    REQUIRE(!colours[r].empty());
+    REQUIRE(std::count(colours[r].begin(), colours[r].end(), colours[r][0]) ==
+            static_cast<long>(colours[r].size()));
+    if (r > 0) REQUIRE(colours[r][0] != colours[r - 1][0]);
+    graphs += colours[r][0] == Colour::graph;
+  }
+  CHECK(graphs == made.graphs);
+  for (auto [from, to] : dag.edges) REQUIRE(made.run[from] <= made.run[to]);
+}
+
 void check_alternates(const ColouredDag& dag, const std::vector<uint32_t>& path) {
   for (size_t i = 1; i < path.size(); ++i) {
     CHECK(dag.colours[path[i - 1]] != dag.colours[path[i]]);
@@ -91,25 +112,13 @@ void check_alternates(const ColouredDag& dag, const std::vector<uint32_t>& path)
 TEST_CASE("levels are the fewest runs and graphs over all orders") {
   std::mt19937 random(20240611);
   int ties = 0, several = 0;
-  for (int trial = 0; trial < 4000; ++trial) {
-    const ColouredDag dag = random_dag(random, 8);
+  for (int trial = 0; trial < 10'000; ++trial) {
+    const ColouredDag dag = random_dag(random, 9);
     const Levels levels = minimal_levels(dag);
     const Counts best = by_all_orders(dag);
     REQUIRE(levels.runs == best.runs);
     REQUIRE(levels.graphs == best.graphs);
-
-    std::vector<std::vector<Colour>> colours(levels.runs);
-    for (uint32_t v = 0; v < dag.colours.size(); ++v) {
-      colours.at(levels.run[v]).push_back(dag.colours[v]);
-    }
-    uint32_t graphs = 0;
-    for (const auto& run : colours) {
-      REQUIRE(!run.empty());
-      REQUIRE(std::count(run.begin(), run.end(), run[0]) == static_cast<long>(run.size()));
-      graphs += run[0] == Colour::graph;
-    }
-    CHECK(graphs == levels.graphs);
-    for (auto [from, to] : dag.edges) REQUIRE(levels.run[from] <= levels.run[to]);
+    check_runs(dag, levels);
 
     // The certificate is a proof from below.
     check_alternates(dag, levels.certificate);
@@ -154,4 +163,38 @@ TEST_CASE("levels are linear in nodes and edges") {
   }
   const Levels levels = minimal_levels(dag);
   CHECK(levels.runs == levels.certificate.size() + !levels.second.empty());
+}
+
+TEST_CASE("beside the partitioners of others: never more graphs or runs, often fewer") {
+  std::mt19937 random(20260);
+  std::vector<uint32_t> graphs(3, 0), runs(3, 0), worse(3, 0);
+  for (int trial = 0; trial < 10'000; ++trial) {
+    const ColouredDag dag = random_dag(random, 9, true);
+    std::vector<int64_t> bytes;
+    for (size_t v = 0; v < dag.colours.size(); ++v) bytes.push_back(below(random, 1000));
+    const Counts best = by_all_orders(dag);
+    const Levels ours = minimal_levels(dag);
+    REQUIRE(ours.runs == best.runs);
+    REQUIRE(ours.graphs == best.graphs);
+    const ReferencePartition theirs[] = {in_order(dag), drain_host_first(dag),
+                                         drain_host_first(dag, bytes)};
+    for (size_t i = 0; i < 3; ++i) {
+      check_runs(dag, theirs[i]);
+      REQUIRE(theirs[i].graphs >= ours.graphs);
+      REQUIRE(theirs[i].runs >= ours.runs);
+      graphs[i] += theirs[i].graphs - ours.graphs;
+      runs[i] += theirs[i].runs - ours.runs;
+      worse[i] += theirs[i].graphs > ours.graphs || theirs[i].runs > ours.runs;
+    }
+    // Draining reaches the fewest graphs, and at most one run too many.
+    REQUIRE(theirs[1].graphs == ours.graphs);
+    REQUIRE(theirs[1].runs <= ours.runs + 1);
+    // The gate gives the one or the other.
+    const auto& chosen = theirs[2].reordered ? theirs[1] : theirs[0];
+    REQUIRE(theirs[2].run == chosen.run);
+  }
+  // In order, host first, host first with the gate: graphs and runs too many, and in how many DAGs.
+  CHECK(graphs == std::vector<uint32_t>{4124, 0, 771});
+  CHECK(runs == std::vector<uint32_t>{7902, 1484, 2617});
+  CHECK(worse == std::vector<uint32_t>{4255, 1484, 1913});
 }

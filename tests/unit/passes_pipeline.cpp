@@ -77,8 +77,13 @@ class ProgramMachine {
 
   void launch(const Node& node) {
     const Kernel& k = p_.kernels[node.kernel];
+    for (uint32_t part = 0; part < k.parts; ++part) compute(node, k, part);
+  }
+
+  void compute(const Node& node, const Kernel& k, size_t part) {
     ir::TensorMap inputs, params;
-    size_t slot = 0;
+    const size_t slots = k.args.size() / k.parts, end = (part + 1) * slots;
+    size_t slot = part * slots;
     std::map<std::string, size_t> slot_of;
     for (const ir::Op& op : k.body.ops()) {
       if (op.kind != OpKind::input && op.kind != OpKind::param) continue;
@@ -90,7 +95,7 @@ class ProgramMachine {
     }
     const ir::TensorMap outputs = ir::interpret(k.body, inputs, params, ir::Rounding::dtype);
     for (const auto& [name, value] : outputs) slot_of.emplace(name, 0);
-    for (; slot < k.args.size(); ++slot) slot_of[k.args[slot].name] = slot;
+    for (; slot < end; ++slot) slot_of[k.args[slot].name] = slot;
     const auto put = [&](const std::string& name, const WideTensor& value) {
       const View& v = p_.views[node.args.at(slot_of.at(name))];
       const HostTensor t = narrow(value);
@@ -150,11 +155,11 @@ TEST_CASE("the table of passes") {
     CHECK((p.extension == "bir" || p.extension == "txt"));
   }
   CHECK(names == std::vector<std::string_view>{"bind", "simplify", "recompute", "views", "home",
-                                               "levels", "fuse", "choose", "lanes", "memory",
-                                               "edges", "source", "check"});
+                                               "levels", "fuse", "choose", "group", "lanes",
+                                               "memory", "edges", "source", "check"});
   PassTimes times;
   const Compilation c = run_passes(mlp(), verified(), "memory", &times);
-  REQUIRE(times.size() == 10);
+  REQUIRE(times.size() == 11);
   CHECK(times.back().first == "memory");
   CHECK(c.program.bodies[0].edges.empty());
   CHECK_THROWS_AS(run_passes(mlp(), verified(), "memroy"), InternalError);
@@ -196,7 +201,7 @@ TEST_CASE("a small model becomes the plan one would write by hand") {
 
 TEST_CASE("random programs compute what their graphs say, in any order that the edges allow") {
   std::mt19937 random(40);
-  size_t nodes = 0, shared = 0;
+  size_t nodes = 0, shared = 0, forked = 0;
   for (int round = 0; round < 120; ++round) {
     const ir::Graph g = random_graph(random, 5 + static_cast<int>(random() % 40));
     const uint64_t seed = random();
@@ -205,10 +210,14 @@ TEST_CASE("random programs compute what their graphs say, in any order that the 
     o.fuse = random() % 4 != 0;
     o.reuse = random() % 4 != 0;
     o.reduce = random() % 4 != 0;
+    o.group = random() % 4 != 0;
     o.simplify = random() % 4 != 0;
+    o.streams = 1 + static_cast<int>(random() % 8);
+    o.force_lanes = random() % 2 != 0;
     CAPTURE(to_string(o));
     CAPTURE(ir::print(g));
     const Program p = run_passes(g, o).program;  // runs the checker
+    forked += p.bodies[0].lanes > 1;
     CHECK(p.source_ops == g.ops().size());
     if (!o.reuse) CHECK(p.arena_bytes == p.temp_bytes_unshared);
     nodes += p.bodies[0].nodes.size();
@@ -220,13 +229,14 @@ TEST_CASE("random programs compute what their graphs say, in any order that the 
     std::set<std::string> symbols, bodies;
     for (const Kernel& k : p.kernels) {
       symbols.insert(k.symbol);
-      bodies.insert(k.family + ir::print(k.body));
+      bodies.insert(k.family + std::to_string(k.parts) + ir::print(k.body));
     }
     CHECK(symbols.size() == p.kernels.size());
     CHECK(bodies.size() == p.kernels.size());
   }
   CHECK(nodes > 500);
-  CHECK(shared > 20);
+  CHECK(shared > 15);
+  CHECK(forked > 20);
 }
 
 TEST_CASE("params are bound to their first and last version") {

@@ -13,6 +13,7 @@ namespace {
 size_t kernels(const ir::Graph& g) {
   Options o;
   o.verify = true;
+  o.group = false;
   return run_passes(g, o).program.bodies[0].nodes.size();
 }
 

@@ -10,11 +10,20 @@
 
 namespace braid::test {
 
-/// A Program of one body. Kernels are roles alone: their bodies are empty.
+/// A Program of one body, or several. Kernels are roles alone: their bodies are empty.
 struct PlanMaker {
   Program p;
-  PlanMaker() { p.bodies.emplace_back(); }
-  Body& body() { return p.bodies[0]; }
+  PlanMaker() {
+    p.bodies.emplace_back();
+    p.script.push_back({Step::Kind::launch, 0});
+  }
+  Body& body() { return p.bodies.back(); }
+  /// What follows is of a further body, launched after the one before.
+  void next_body() {
+    p.script.push_back({Step::Kind::launch, static_cast<uint32_t>(p.bodies.size())});
+    p.bodies.emplace_back();
+    lengths_.clear();
+  }
 
   uint32_t buffer(Segment segment, int64_t bytes, int64_t offset = 0) {
     const auto b = static_cast<uint32_t>(p.buffers.size());
@@ -179,6 +188,63 @@ inline PlanMaker random_plan(std::mt19937& random, uint32_t nodes, uint32_t lane
     m.node(uses, below(lanes));
   }
   return m;
+}
+
+/// Lets some results lie on operands of as many bytes.
+inline void allow_in_place(PlanMaker& m, std::mt19937& random) {
+  for (Kernel& k : m.p.kernels) {
+    for (uint32_t out = 0; out < k.args.size(); ++out) {
+      for (uint32_t in = 0; in < k.args.size(); ++in) {
+        const bool roles = k.args[out].role == Role::out && k.args[in].role == Role::in;
+        if (roles && random() % 4 != 0) k.in_place.push_back({out, in});
+      }
+    }
+  }
+}
+
+/// Cuts a Program's one body into several, with calls between that take and give temporaries.
+inline void cut_into_script(PlanMaker& m, std::mt19937& random) {
+  const Body whole = std::move(m.p.bodies[0]);
+  m.p.bodies.assign(1, {});
+  m.p.script = {{Step::Kind::launch, 0}};
+  std::vector<uint32_t> lengths(whole.lanes, 0), made, given;
+  for (const Node& node : whole.nodes) {
+    if (!m.body().nodes.empty() && random() % 8 == 0) {
+      Call call;
+      for (uint32_t view : made) {
+        if (random() % 6 == 0) call.args.push_back(view);
+      }
+      // What later nodes read: buffers that no node has filled are the calls' results.
+      call.results.push_back(m.temp(256 * (1 + static_cast<int64_t>(random() % 8))));
+      given.push_back(call.results[0]);
+      const auto index = static_cast<uint32_t>(m.p.calls.size());
+      m.p.calls.push_back(std::move(call));
+      for (const auto kind :
+           {Step::Kind::read, Step::Kind::wait, Step::Kind::call, Step::Kind::write}) {
+        m.p.script.push_back({kind, index});
+      }
+      m.next_body();
+      lengths.assign(whole.lanes, 0);
+    }
+    Node n = node;
+    m.body().lanes = whole.lanes;
+    n.position = lengths[n.lane]++;
+    if (!given.empty() && random() % 5 == 0) {
+      Kernel k = m.p.kernels[n.kernel];
+      const uint32_t view = given[random() % given.size()];
+      k.args.push_back({"", Role::in, m.p.views[view].type});
+      n.args.push_back(view);
+      n.kernel = static_cast<uint32_t>(m.p.kernels.size());
+      m.p.kernels.push_back(std::move(k));
+    }
+    for (size_t s = 0; s < n.args.size(); ++s) {
+      if (m.p.kernels[n.kernel].args[s].role == Role::out &&
+          m.p.buffers[n.args[s]].segment == Segment::temp) {
+        made.push_back(n.args[s]);
+      }
+    }
+    m.body().nodes.push_back(std::move(n));
+  }
 }
 
 }  // namespace braid::test

@@ -1,0 +1,207 @@
+// The checker's first part: kernels.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "passes/check_parts.hpp"
+
+namespace braid::checking {
+namespace {
+
+using ir::OpKind;
+
+/// No target gives a block more shared memory (sm_90), and none has blocks of other shapes.
+constexpr uint32_t kMostSharedBytes = 227 * 1024;
+constexpr std::array<uint32_t, 3> kMostThreads{1024, 1024, 64};
+constexpr std::array<uint32_t, 3> kMostBlocks{INT32_MAX, 65535, 65535};
+/// 4096 bytes of pointers, which every device and driver takes.
+constexpr size_t kMostArguments = 512;
+
+struct Slot {
+  ArgSlot arg;
+  ir::ValueId value;  // of the body: an input, a param's first version, or an output
+};
+
+/// The slots that a body implies: inputs and params in op order, then outputs.
+std::vector<Slot> slots_of(const ir::Graph& body) {
+  std::vector<Slot> slots;
+  std::map<uint32_t, size_t> param_slot;  // by value of any version
+  for (const ir::Op& op : body.ops()) {
+    const TensorType& type = body.type(op.result);
+    const std::string name(body.strings[op.name]);
+    switch (op.kind) {
+      case OpKind::input:
+        slots.push_back({{name, Role::in, type}, op.result});
+        break;
+      case OpKind::param:
+        param_slot[op.result.index] = slots.size();
+        slots.push_back({{name, Role::out, type}, op.result});
+        break;
+      case OpKind::read:
+      case OpKind::update: {
+        const auto it = param_slot.find(op.operands[0].index);
+        if (it != param_slot.end()) {
+          slots[it->second].arg.role = Role::inout;
+          param_slot[op.result.index] = it->second;
+        }
+        break;
+      }
+      case OpKind::assign: {
+        const auto it = param_slot.find(op.operands[0].index);
+        if (it != param_slot.end()) param_slot[op.result.index] = it->second;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  for (const ir::Output& o : body.outputs) {
+    slots.push_back({{o.name, Role::out, body.type(o.value)}, o.value});
+  }
+  return slots;
+}
+
+/// Which outputs of a body may be in place of an input: each element of the input is read only by
+/// the thread that writes the same element of the output, before it does. A kernel computes all
+/// values of an element before it stores any.
+///
+/// The input must be used at its own row-major index alone: what depends on it is a map, a reshape,
+/// a read, an assign, or, in a kernel of rows, a reduction over the last axes. Then:
+/// - The output is such a value, and the body has no reduction: the thread that needs the element
+///   writes it, whichever that is.
+/// - Or the body has no dot and no transposed result: a kernel walks its domain in row-major order,
+///   with one thread for an element in every pass. All reductions fold the domain, which has as
+///   many elements as the input, into fewer rows.
+class Pointwise {
+ public:
+  Pointwise(const ir::Graph& body, ir::ValueId input) : on_(body.values().size(), false) {
+    const int64_t elements = body.type(input).shape.numel();
+    std::vector<bool> computed(body.values().size(), false);
+    on_[input.index] = true;
+    for (const ir::Op& op : body.ops()) {
+      const auto* view = std::get_if<ir::ViewAttr>(&op.attrs);
+      const auto* reduce = std::get_if<ir::ReduceAttr>(&op.attrs);
+      const auto any_of = [&](const std::vector<bool>& set) {
+        return std::any_of(op.operands.begin(), op.operands.end(),
+                           [&](ir::ValueId v) { return set[v.index]; });
+      };
+      const bool free = view || op.kind == OpKind::read;
+      const bool memory = free || op.operands.empty();
+      computed[op.result.index] = memory ? any_of(computed) : true;
+      if (op.kind == OpKind::dot ||
+          (view && view->kind == ir::ViewKind::transpose && computed[op.result.index])) {
+        walks_ = false;
+      }
+      if (reduce) {
+        reduces_ = true;
+        const Shape& from = body.type(op.operands[0]).shape;
+        // The axes that stay are the first ones.
+        const uint32_t kept = ((uint32_t{1} << from.rank()) - 1) & ~reduce->axes;
+        walks_ = walks_ && (kept & (kept + 1)) == 0 && from.numel() == elements &&
+                 body.type(op.result).shape.numel() < elements;
+      }
+      if (reduce || !any_of(on_)) continue;
+      if (op.kind == OpKind::map || op.kind == OpKind::read || op.kind == OpKind::assign ||
+          (view && view->kind == ir::ViewKind::reshape)) {
+        on_[op.result.index] = true;
+      } else {
+        elsewhere_ = true;
+      }
+    }
+  }
+
+  bool allows(ir::ValueId output) const {
+    return !elsewhere_ && (walks_ || (!reduces_ && on_[output.index]));
+  }
+
+ private:
+  std::vector<bool> on_;  // by value: depends on the input at its own index
+  bool elsewhere_ = false, reduces_ = false, walks_ = true;
+};
+
+void in_place(const Kernel& k, const std::vector<Slot>& slots, Findings& out) {
+  std::map<uint32_t, Pointwise> proofs;  // by input slot
+  for (const InPlace& pair : k.in_place) {
+    if (pair.out >= slots.size() || pair.in >= slots.size()) {
+      out.add("kernel {} has slot {} in place of slot {}, but {} slots", k.symbol, pair.out,
+              pair.in, slots.size());
+      continue;
+    }
+    const Slot &to = slots[pair.out], &from = slots[pair.in];
+    const TensorType &a = to.arg.type, &b = from.arg.type;
+    if (to.arg.role != Role::out || k.body.value(to.value).state || from.arg.role != Role::in ||
+        size_of(a.dtype) != size_of(b.dtype) || a.shape.numel() != b.shape.numel()) {
+      out.add("kernel {} cannot have {} '{}' {} in place of {} '{}' {}", k.symbol,
+              name_of(to.arg.role), to.arg.name, to_string(a), name_of(from.arg.role),
+              from.arg.name, to_string(b));
+      continue;
+    }
+    const auto [proof, added] = proofs.try_emplace(pair.in, k.body, from.value);
+    if (!proof->second.allows(to.value)) {
+      out.add(
+          "kernel {} says that '{}' may be in place of '{}', but other threads may need "
+          "elements of '{}'",
+          k.symbol, to.arg.name, from.arg.name, from.arg.name);
+    }
+  }
+}
+
+void launch_shape(const Program& p, const Kernel& k, Findings& out) {
+  if (k.parts > 1 && k.launch.grid[1] != k.parts) {
+    out.add("kernel {} computes {} parts, but its grid has {} along y", k.symbol, k.parts,
+            k.launch.grid[1]);
+  }
+  const auto &g = k.launch.grid, &b = k.launch.block;
+  bool legal = k.launch.shared_bytes <= kMostSharedBytes;
+  for (size_t i = 0; i < 3; ++i) {
+    legal = legal && g[i] > 0 && g[i] <= kMostBlocks[i] && b[i] > 0 && b[i] <= kMostThreads[i];
+  }
+  if (k.parts > 1 && g[1] != k.parts) {
+    out.add("kernel {} computes {} parts, but its grid has {} along y", k.symbol, k.parts, g[1]);
+  }
+  const int64_t most = std::min<int64_t>(p.target.max_threads_per_block, kMostThreads[0]);
+  if (!legal || int64_t{b[0]} * b[1] * b[2] > most) {
+    out.add("kernel {} cannot be launched: grid ({}, {}, {}), block ({}, {}, {}), {} bytes shared",
+            k.symbol, g[0], g[1], g[2], b[0], b[1], b[2], k.launch.shared_bytes);
+  }
+}
+
+}  // namespace
+
+void check_kernels(const Program& p, Findings& out) {
+  for (const Kernel& k : p.kernels) {
+    const auto& values = k.body.values();
+    if (!std::all_of(values.begin(), values.end(),
+                     [](const ir::Value& v) { return v.type.shape.is_static(); })) {
+      out.add("the body of kernel {} has symbolic shapes", k.symbol);
+      continue;
+    }
+    if (k.args.size() > kMostArguments) {
+      out.add("kernel {} has {} arguments, more than {}", k.symbol, k.args.size(), kMostArguments);
+      continue;
+    }
+    const std::vector<Slot> slots = slots_of(k.body);
+    if (k.parts == 0 || k.parts > std::max<size_t>(k.args.size(), 1) ||
+        slots.size() * k.parts != k.args.size()) {
+      out.add("kernel {} has {} arguments, but its body needs {} for each of {} parts", k.symbol,
+              k.args.size(), slots.size(), k.parts);
+      continue;
+    }
+    for (size_t s = 0; s < k.args.size(); ++s) {
+      const ArgSlot &is = k.args[s], &needed = slots[s % slots.size()].arg;
+      if (is.role != needed.role || is.type != needed.type || is.name != needed.name) {
+        out.add("argument {} of kernel {} is {} '{}' {}, but its body needs {} '{}' {}", s,
+                k.symbol, name_of(is.role), is.name, to_string(is.type), name_of(needed.role),
+                needed.name, to_string(needed.type));
+      }
+    }
+    if (!p.modules.empty() && k.module >= p.modules.size()) {
+      out.add("kernel {} is in module {}, which does not exist", k.symbol, k.module);
+    }
+    launch_shape(p, k, out);
+    in_place(k, slots, out);
+  }
+}
+
+}  // namespace braid::checking

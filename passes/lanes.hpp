@@ -1,0 +1,23 @@
+// Lanes: the stream of every node, its place there, and when it is predicted to run.
+#pragma once
+
+#include <span>
+
+#include "passes/options.hpp"
+#include "passes/schedule.hpp"
+
+namespace braid {
+
+/// By kernel.
+std::vector<KernelCost> costs_of(const Program& p);
+
+/// The pass with costs by kernel and prices of the caller's: what assign_lanes of plan.hpp does
+/// with those of the cost model.
+void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> costs,
+                  const Prices& prices);
+
+/// Predicts every body anew as it stands: with the lanes and the order that its nodes have, and
+/// with the waits of temporaries that share bytes. Sets start_us and predicted_us.
+void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices = kPrices);
+
+}  // namespace braid

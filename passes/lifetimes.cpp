@@ -1,0 +1,189 @@
+#include "passes/lifetimes.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace braid {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+int64_t padded(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+Clocks clocks_of(const Program& p, const Body& body) {
+  Clocks clocks(body);
+  const Hazards hazards = find_hazards(p, body, false);
+  const std::vector<uint32_t> lane_before = lane_predecessors(body);
+  for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+    if (lane_before[n] != kNone) clocks.order(body, lane_before[n], n);
+    for (const Hazard& h : hazards.of(n)) {
+      if (!clocks.ordered(body, h.from, n)) clocks.order(body, h.from, n);
+    }
+  }
+  return clocks;
+}
+
+/// Which results of one node lie on which of its operands: as many as can be.
+class Matching {
+ public:
+  explicit Matching(const std::vector<std::pair<uint32_t, uint32_t>>& pairs) : pairs_(pairs) {
+    for (const auto& [out, in] : pairs) {
+      seen_.clear();
+      if (operand_of(out) == kNone) augment(out);
+    }
+  }
+  /// Pairs of a result and its operand.
+  const std::vector<std::pair<uint32_t, uint32_t>>& chosen() const { return chosen_; }
+
+ private:
+  uint32_t operand_of(uint32_t out) const {
+    for (const auto& [o, i] : chosen_) {
+      if (o == out) return i;
+    }
+    return kNone;
+  }
+  bool augment(uint32_t out) {
+    for (const auto& [o, in] : pairs_) {
+      if (o != out || std::find(seen_.begin(), seen_.end(), in) != seen_.end()) continue;
+      seen_.push_back(in);
+      const auto taken = std::find_if(chosen_.begin(), chosen_.end(),
+                                      [&, i = in](const auto& c) { return c.second == i; });
+      if (taken == chosen_.end()) {
+        chosen_.emplace_back(out, in);
+        return true;
+      }
+      const uint32_t other = taken->first;
+      if (!augment(other)) continue;
+      // `other` has another operand now, and stands in chosen_ once more for it.
+      std::erase(chosen_, std::pair(other, in));
+      chosen_.emplace_back(out, in);
+      return true;
+    }
+    return false;
+  }
+
+  const std::vector<std::pair<uint32_t, uint32_t>>& pairs_;
+  std::vector<std::pair<uint32_t, uint32_t>> chosen_;
+  std::vector<uint32_t> seen_;
+};
+
+}  // namespace
+
+Timeline::Timeline(const Program& p)
+    : begin_(p.script.size()), bodies_(p.script.size()), clocks_(p.script.size()) {
+  std::vector<bool> launched(p.bodies.size(), false);
+  for (uint32_t s = 0; s < p.script.size(); ++s) {
+    const Step& step = p.script[s];
+    begin_[s] = static_cast<uint32_t>(step_.size());
+    if (step.kind == Step::Kind::launch) {
+      ensure(!launched[step.index], "the script launches a body twice");
+      launched[step.index] = true;
+      const Body& body = p.bodies[step.index];
+      bodies_[s] = &body;
+      clocks_[s].emplace(clocks_of(p, body));
+      for (const Node& node : body.nodes) lane_.push_back(lanes_ + node.lane);
+      step_.resize(step_.size() + body.nodes.size(), s);
+      lanes_ += body.lanes;
+    } else if (step.kind == Step::Kind::read || step.kind == Step::Kind::write) {
+      step_.push_back(s);
+      lane_.push_back(lanes_++);
+    }
+  }
+}
+
+Lifetimes find_lifetimes(const Program& p, const Timeline& timeline) {
+  Lifetimes result;
+  result.temp_of.assign(p.buffers.size(), kNone);
+  timeline.accesses(p, [&](uint32_t moment, uint32_t view, Role) {
+    const uint32_t b = p.views[view].buffer;
+    const Buffer& buffer = p.buffers[b];
+    if (buffer.segment != Segment::temp || buffer.bytes == 0) return;
+    uint32_t& index = result.temp_of[b];
+    if (index == kNone) {
+      index = static_cast<uint32_t>(result.temps.size());
+      result.temps.push_back({padded(buffer.bytes), 0, moment, moment, LastAccesses(moment)});
+      return;
+    }
+    Temp& t = result.temps[index];
+    const bool new_step = timeline.step(t.end) != timeline.step(moment);
+    t.end = moment;
+    if (new_step) {
+      t.last = LastAccesses(moment);
+      return;
+    }
+    for (size_t i = 0; i < t.last.size(); ++i) {
+      if (timeline.lane(t.last[i]) == timeline.lane(moment)) return t.last.set(i, moment);
+    }
+    t.last.add(moment);
+  });
+  return result;
+}
+
+Lifetimes join_in_place(const Program& p, const Timeline& timeline, const Lifetimes& apart) {
+  // By temp: the one that it lies on, which comes before it.
+  std::vector<uint32_t> under(apart.temps.size());
+  std::iota(under.begin(), under.end(), 0);
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  for (uint32_t m = 0; m < timeline.size(); ++m) {
+    const Node* node = timeline.node(m);
+    if (!node) continue;
+    const Kernel& kernel = p.kernels[node->kernel];
+    if (kernel.in_place.empty()) continue;
+    /// The temp of an argument that is all of its buffer and the node's only access to it.
+    const auto whole_temp = [&](size_t slot) {
+      const View& view = p.views[node->args[slot]];
+      const auto same_buffer = [&](uint32_t v) { return p.views[v].buffer == view.buffer; };
+      const bool whole = view.offset == 0 && view.type.bytes() == p.buffers[view.buffer].bytes;
+      const bool once = std::count_if(node->args.begin(), node->args.end(), same_buffer) == 1;
+      return whole && once ? apart.temp_of[view.buffer] : kNone;
+    };
+    const auto over_but_for_this = [&](const Temp& t) {
+      return t.end == m &&
+             t.last.all([&](uint32_t other) { return other == m || timeline.ordered(other, m); });
+    };
+    pairs.clear();
+    for (const InPlace& pair : in_place_of_parts(kernel)) {
+      const uint32_t out = whole_temp(pair.out), in = whole_temp(pair.in);
+      if (out == kNone || in == kNone) continue;
+      if (apart.temps[out].first != m || apart.temps[in].first == m) continue;
+      if (kernel.args[pair.out].type.bytes() != kernel.args[pair.in].type.bytes()) continue;
+      if (over_but_for_this(apart.temps[in])) pairs.emplace_back(out, in);
+    }
+    const Matching matching(pairs);
+    for (const auto& [out, in] : matching.chosen()) under[out] = in;
+  }
+
+  Lifetimes joined;
+  std::vector<uint32_t> index(apart.temps.size());
+  for (uint32_t t = 0; t < apart.temps.size(); ++t) {
+    const Temp& temp = apart.temps[t];
+    if (under[t] == t) {
+      index[t] = static_cast<uint32_t>(joined.temps.size());
+      joined.temps.push_back(temp);
+    } else {
+      index[t] = index[under[t]];
+      joined.temps[index[t]].end = temp.end;
+      joined.temps[index[t]].last = temp.last;
+    }
+  }
+  joined.temp_of = apart.temp_of;
+  for (uint32_t& t : joined.temp_of) {
+    if (t != kNone) t = index[t];
+  }
+  return joined;
+}
+
+int64_t most_live(const Lifetimes& lifetimes, const Timeline& timeline) {
+  std::vector<int64_t> change(timeline.size() + 1, 0);
+  for (const Temp& t : lifetimes.temps) {
+    change[t.first] += t.bytes;
+    change[t.end + 1] -= t.bytes;
+  }
+  int64_t live = 0, most = 0;
+  for (int64_t c : change) most = std::max(most, live += c);
+  return most;
+}
+
+}  // namespace braid

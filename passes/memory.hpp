@@ -1,0 +1,25 @@
+// Inside the memory pass: one plan, and what a limit on the arena makes of it.
+#pragma once
+
+#include <optional>
+
+#include "passes/options.hpp"
+
+namespace braid {
+
+/// Places the temporaries, with the lanes as they are. Without `slack_us` bytes are shared where
+/// data and lanes alone order the accesses. With it also where the launch order does and the ones
+/// are predicted to end that many microseconds before the others begin (-infinity: whatever the
+/// prediction): then the edges pass orders them.
+void plan_arena(Program& p, bool reuse, std::optional<double> slack_us = std::nullopt);
+
+/// Puts the nodes of every body in an order, which their data allows, that keeps few bytes in use.
+/// Lanes are to be assigned again.
+void order_for_memory(Program& p);
+
+/// Makes a plan above Options::memory_limit fit: with fewer lanes, with sharing that adds order,
+/// with both, or with one lane in an order for little memory, whichever is predicted to be fastest;
+/// says in Program::memory_cut what it cost. Throws Error (E0706) if nothing fits.
+void fit_arena(Program& p, const Options& o);
+
+}  // namespace braid

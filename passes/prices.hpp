@@ -1,0 +1,32 @@
+// Prices: what kernels, edges and launches cost, in microseconds. Measured on one H200 (driver 580,
+// CUDA 13.0) and checked in, so that a plan does not depend on the machine that makes it.
+#pragma once
+
+namespace braid {
+
+struct Prices {
+  // Edges, in a graph.
+  double chain_edge_us = 0.5;   // to the next node of a graph that is one chain: empty kernels
+  double forked_edge_us = 0.8;  // the same where lanes run side by side: two chains, per step
+  double cross_edge_us = 0.1;   // more where an edge leaves its lane: cross edges at every step
+  double issue_us = 0.176;      // between two starts, whatever the lanes: 1024 empty kernels
+  double join_us = 0.15;        // what one more cross edge may delay a node to be avoided: a choice
+  double stream_launch_us = 4;  // between two kernels launched one by one: the encoder's 23 in 92.8
+
+  // Kernels. An empty one costs its edge alone.
+  double row_us = 0.57;          // a small elementwise kernel more than an empty one: axpy, 32 Ki
+  double dot_us = 0.45;          // a product beyond what its tile says: perceptron, encoder, minilm
+  double cycles_per_us = 1980;   // of an SM at full clock, in which the families count
+  double bytes_per_us = 4.3e6;   // of device memory, copied
+  double flops_per_us = 0.2e6;   // of one SM, f32 outside products
+  double threads_per_sm = 2048;  // that one SM holds ...
+  double shared_per_sm = 233472;  // ... and its bytes of shared memory
+
+  // Lanes are kept where they are predicted to save this part of one chain's time and this much.
+  double least_gain = 0.05;
+  double least_gain_us = 1;
+};
+
+inline constexpr Prices kPrices{};
+
+}  // namespace braid

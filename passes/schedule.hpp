@@ -1,0 +1,30 @@
+// Scheduling: nodes onto a bounded number of lanes, by two forms of list scheduling.
+#pragma once
+
+#include "passes/predict.hpp"
+
+namespace braid {
+
+/// Which of several ready nodes comes first.
+enum class Priority : uint8_t {
+  longest_path,  // the one with the longest remaining path: short makespans
+  given_order,   // the lowest index: branches written one after the other are run so, and what they
+                 // keep in memory is over soon
+};
+
+/// Nodes by longest remaining path, each to the lane where it can start first; a cross edge counts
+/// join_us more. A lane may stand idle until a node that must come next is ready, as in HEFT
+/// (Topcuoglu, Hariri, Wu, 2002). SM shares are left to the prediction. O(V log V + (V + E) lanes).
+LanePlan schedule_by_rank(const Tasks& tasks, uint32_t lanes, const Prices& prices = kPrices);
+
+/// By time: whenever a lane is free and a node ready, the first by `priority` starts. So the
+/// makespan is at most (2 - 1/lanes) of the best (Graham, 1969), and the longest sum of edges on a
+/// path more. Runs on a Machine, so it sees SM shares. O((V + E) (log V + lanes)).
+LanePlan schedule_by_time(const Tasks& tasks, uint32_t lanes, const Prices& prices = kPrices,
+                          Priority priority = Priority::longest_path);
+
+/// What no schedule on more than one lane undercuts: the longest path, every lane's nodes with the
+/// edges between them, and the GPU's work.
+double least_us(const Tasks& tasks, uint32_t lanes, const Prices& prices = kPrices);
+
+}  // namespace braid
