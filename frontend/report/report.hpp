@@ -101,6 +101,7 @@ struct Report {
   DimTable::Bindings dims;
   uint32_t source_ops = 0;  // as the model has them
   size_t kernels = 0;       // launches
+  size_t grouped = 0;       // of them, those of several like kernels
   size_t distinct = 0;
   uint32_t graphs = 0, runs = 0;  // proved to be the fewest
   uint32_t streams_allowed = 0;   // 0: the options do not say

@@ -165,6 +165,7 @@ std::string to_json(const Report& r, const Program& p, const std::vector<Section
   for (const auto& [name, value] : r.dims) j["dims"][name] = value;
   j["source_ops"] = r.source_ops;
   j["launches"] = r.kernels;
+  j["grouped_launches"] = r.grouped;
   j["distinct_kernels"] = r.distinct;
   for (Section s : sections) {
     const std::string key(name_of(s));

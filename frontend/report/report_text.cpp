@@ -58,8 +58,10 @@ std::string headline(const Report& r) {
   }
   if (const size_t n = count_of(r, Fragment::Kind::call)) parts.push_back(counted(n, "host call"));
   std::string out =
-      fmt::format("{}   {} -> {} ({} distinct)   {}", r.name, counted(r.source_ops, "op"),
-                  counted(r.kernels, "kernel"), r.distinct, fmt::join(parts, ", "));
+      fmt::format("{}   {} -> {} ({} distinct{})   {}", r.name, counted(r.source_ops, "op"),
+                  counted(r.kernels, "kernel"), r.distinct,
+                  r.grouped > 0 ? fmt::format(", {} of several like ones", r.grouped) : "",
+                  fmt::join(parts, ", "));
   out += r.streams_allowed > 0 ? fmt::format("   {} allowed, {} used",
                                              counted(r.streams_allowed, "stream"), r.streams_used)
                                : fmt::format("   {} used", counted(r.streams_used, "stream"));

@@ -172,7 +172,7 @@ TEST_CASE("NVRTC that cannot be loaded is 3") {
 
 TEST_CASE("the dumps have the same bytes on every run") {
   const Bench b;
-  for (const char* format : {"text", "json", "program", "dot"}) {
+  for (const char* format : {"text", "json", "program", "dot", "html"}) {
     const std::string words = fmt::format("inspect m.toml --format={}", format);
     const Bench::Result r = b.braid(words);
     expect(r, 0);
@@ -221,7 +221,7 @@ TEST_CASE("a compiled file shows and computes what its model does") {
   expect(r, 0, "wrote m.braid");
   CHECK(r.out.empty());
   const std::string file = text_of(b.at("m.braid"));
-  for (const char* format : {"text", "json", "program", "dot", "text --show=all"}) {
+  for (const char* format : {"text", "json", "program", "dot", "html", "text --show=all"}) {
     CHECK(b.braid(fmt::format("inspect m.braid --format={}", format)).out ==
           b.braid(fmt::format("inspect m.toml --format={}", format)).out);
   }

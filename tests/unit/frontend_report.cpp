@@ -269,8 +269,9 @@ TEST_CASE("report: JSON has the sections asked for, and every part") {
   std::vector<std::string> keys;
   for (const auto& [key, value] : all.items()) keys.push_back(key);
   CHECK(keys == std::vector<std::string>{"schema", "name", "target", "options", "dims",
-                                         "source_ops", "launches", "distinct_kernels", "partitions",
-                                         "breaks", "streams", "memory", "edges", "kernels"});
+                                         "source_ops", "launches", "grouped_launches",
+                                         "distinct_kernels", "partitions", "breaks", "streams",
+                                         "memory", "edges", "kernels"});
   CHECK(all["schema"] == "braid.report/1");
   const Json& parts = all["partitions"]["parts"];
   REQUIRE(parts.size() == 4);

@@ -168,7 +168,7 @@ TEST_CASE("warnings go to stderr, are counted, and change neither result nor exi
   const std::string json = b.braid("check w.toml --diagnostics=json").err;
   CHECK(has(json, R"("line":7,"col":1,)"));
   CHECK(has(json, R"("severity":"warning","code":"E0508")"));
-  for (const char* example : {"mlp", "mlp_bf16", "encoder"}) {
+  for (const char* example : {"mlp", "mlp_bf16", "encoder", "towers"}) {
     const std::string path = fmt::format(BRAID_SOURCE_DIR "/examples/{}.toml", example);
     CHECK_MESSAGE(load_toml(path).warnings.empty(), example);
   }
