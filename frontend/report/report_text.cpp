@@ -128,7 +128,9 @@ std::string partitions_text(const Report& r) {
     if (f.width_before.nodes > 1) {
       out += fmt::format(" ({}{})", fmt::join(f.widest, ", "),
                          f.width_before.nodes > f.widest.size() ? ", .." : "");
-      out += fmt::format(", {} on its streams", width_text(f.width_after));
+      out += fmt::format(", {} on its streams", f.width_after.exact
+                                                    ? fmt::format("{}", f.width_after.nodes)
+                                                    : fmt::format("at most {}", f.streams.size()));
     }
     out += '\n';
   }

@@ -222,6 +222,16 @@ TEST_CASE("report: certificates, both and long ones") {
   CHECK(text.find("a run more, 5 together: h (host) -> e (exp)\n") != text.npos);
 }
 
+TEST_CASE("report: above the limit of the exact width both widths are bounds") {
+  MadePlan m("wide");
+  const uint32_t x = m.tensor("x", Segment::input, 1), y = m.tensor("y", Segment::output, 1);
+  m.body(0, 2);
+  for (uint32_t n = 0; n <= kExactWidth; ++n) m.node(n % 2, {"n"}, {x}, {});
+  m.node(0, {"y"}, {x}, {y});
+  const std::string text = to_text(make_report(m.p), m.p, sections_from("partitions"));
+  CHECK(text.find("width at least 2002 (n, y, ..), at most 2 on its streams\n") != text.npos);
+}
+
 TEST_CASE("report: beside what others would cut") {
   const Program p = made_of_parts();
   Report r = make_report(p);
