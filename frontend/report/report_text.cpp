@@ -206,8 +206,8 @@ std::string streams_text(const Report& r) {
 std::string memory_text(const Memory& m) {
   std::string out = fmt::format("memory\n  arena {}", human_bytes(m.arena));
   if (m.lower_bound > 0) {
-    const double over =
-        100.0 * static_cast<double>(m.arena - m.lower_bound) / static_cast<double>(m.lower_bound);
+    const double bound = static_cast<double>(m.lower_bound);
+    const double over = 100 * (static_cast<double>(m.arena) - bound) / bound;
     out += fmt::format(", lower bound {} ({})", human_bytes(m.lower_bound),
                        over < 0.05 ? "reached" : fmt::format("{:+.1f} %", over));
   }
