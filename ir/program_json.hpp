@@ -1,4 +1,4 @@
-// Program as JSON: one schema for `inspect --format=json` and for the header of a .braid file.
+// Program as JSON: one schema for `inspect --format=program` and for the header of a .braid file.
 #pragma once
 
 #include <nlohmann/json.hpp>

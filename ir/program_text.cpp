@@ -1,4 +1,4 @@
-// The dumps that people read: text and DOT.
+// The dump that people read.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,29 +6,11 @@
 #include <map>
 #include <set>
 
+#include "ir/naming.hpp"
 #include "ir/program.hpp"
 
 namespace braid {
 namespace {
-
-std::string human_bytes(int64_t bytes) {
-  const auto b = static_cast<double>(bytes);
-  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
-  if (bytes < 10 * 1024 * 1024) return fmt::format("{:.1f} KiB", b / 1024);
-  return fmt::format("{:.1f} MiB", b / (1024 * 1024));
-}
-
-std::string human_count(int64_t n) {
-  const auto x = static_cast<double>(n);
-  if (n < 10'000) return fmt::format("{} ", n);
-  if (n < 10'000'000) return fmt::format("{:.1f} k", x / 1e3);
-  if (n < 10'000'000'000) return fmt::format("{:.1f} M", x / 1e6);
-  return fmt::format("{:.1f} G", x / 1e9);
-}
-
-std::string plural(size_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
 
 /// Nodes on the longest path.
 size_t critical_path(const Body& body) {
@@ -48,32 +30,6 @@ size_t lanes_used(const Body& body) {
   for (const Node& n : body.nodes) lanes.insert(n.lane);
   return lanes.size();
 }
-
-/// Rows of cells, padded to columns; the last column is left as it is.
-class Table {
- public:
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  std::string str() const {
-    std::vector<size_t> width;
-    for (const auto& r : rows_) {
-      width.resize(std::max(width.size(), r.size()));
-      for (size_t c = 0; c + 1 < r.size(); ++c) width[c] = std::max(width[c], r[c].size());
-    }
-    std::string out;
-    for (const auto& r : rows_) {
-      std::string line = " ";
-      for (size_t c = 0; c < r.size(); ++c) {
-        line += c + 1 < r.size() ? fmt::format(" {:<{}} ", r[c], width[c]) : " " + r[c];
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out += line + "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string dims3(const std::array<uint32_t, 3>& d) {
   if (d[2] != 1) return fmt::format("{}x{}x{}", d[0], d[1], d[2]);
@@ -102,23 +58,14 @@ std::string arguments(const Program& p, const Node& node, bool written) {
   return text;
 }
 
-std::string quoted(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
-
 }  // namespace
 
 std::string to_text(const Program& p) {
   size_t nodes = 0;
   for (const Body& b : p.bodies) nodes += b.nodes.size();
   std::string out = fmt::format("{}   {} -> {} ({} distinct)   {}   target {}\n", p.name,
-                                plural(p.source_ops, "op"), plural(nodes, "kernel"),
-                                p.kernels.size(), plural(p.bodies.size(), "graph"), p.target.arch);
+                                counted(p.source_ops, "op"), counted(nodes, "kernel"),
+                                p.kernels.size(), counted(p.bodies.size(), "graph"), p.target.arch);
   if (!p.options.empty()) out += fmt::format("options {}\n", p.options);
   for (const auto& [name, value] : p.dims) out += fmt::format("dim {} = {}\n", name, value);
   for (const ir::Repeat& r : p.repeats) {
@@ -132,13 +79,14 @@ std::string to_text(const Program& p) {
     for (const Node& n : body.nodes) estimate += n.estimate_us;
     // A lane is a chain of edges, so there is one for every node that does not begin a lane.
     const bool planned = !body.edges.empty() || body.nodes.size() <= body.lanes;
-    out += fmt::format("\ngraph g{}: {}, {}, {} used, kernels {:.1f} us estimated without edges\n",
-                       b, plural(body.nodes.size(), "node"),
-                       planned ? fmt::format("{}, critical path {}",
-                                             plural(body.edges.size(), "edge"), critical_path(body))
-                               : "edges not planned yet",
-                       plural(lanes_used(body), "stream"), estimate);
-    Table t;
+    out +=
+        fmt::format("\ngraph g{}: {}, {}, {} used, kernels {:.1f} us estimated without edges\n", b,
+                    counted(body.nodes.size(), "node"),
+                    planned ? fmt::format("{}, critical path {}",
+                                          counted(body.edges.size(), "edge"), critical_path(body))
+                            : "edges not planned yet",
+                    counted(lanes_used(body), "stream"), estimate);
+    TextTable t;
     for (size_t n = 0; n < body.nodes.size(); ++n) {
       const Node& node = body.nodes[n];
       t.row({fmt::format("n{}", n), fmt::format("stream {}", node.lane),
@@ -147,14 +95,14 @@ std::string to_text(const Program& p) {
     }
     out += t.str();
     if (!body.nodes.empty()) out += "arguments\n";
-    Table a;
+    TextTable a;
     for (size_t n = 0; n < body.nodes.size(); ++n) {
       a.row({fmt::format("n{}", n), arguments(p, body.nodes[n], false),
              "-> " + arguments(p, body.nodes[n], true)});
     }
     out += a.str();
     if (!body.edges.empty()) out += "edges\n";
-    Table e;
+    TextTable e;
     for (const Edge& edge : body.edges) {
       e.row({fmt::format("n{} -> n{}", edge.from, edge.to), std::string(name_of(edge.reason)),
              edge.kind == EdgeKind::programmatic ? "programmatic" : "full",
@@ -164,7 +112,7 @@ std::string to_text(const Program& p) {
   }
 
   out += "\nkernels\n";
-  Table k;
+  TextTable k;
   std::map<uint32_t, size_t> uses;
   for (const Body& b : p.bodies) {
     for (const Node& n : b.nodes) ++uses[n.kernel];
@@ -179,7 +127,7 @@ std::string to_text(const Program& p) {
   out += k.str();
 
   out += "\nbuffers\n";
-  Table t;
+  TextTable t;
   std::map<Segment, int64_t> total;
   for (const Buffer& b : p.buffers) {
     // A file may claim any sizes; their sum stays at the largest number.
@@ -198,42 +146,6 @@ std::string to_text(const Program& p) {
       human_bytes(total[Segment::input]), human_bytes(total[Segment::output]),
       human_bytes(p.arena_bytes), human_bytes(p.arena_lower_bound),
       human_bytes(p.temp_bytes_unshared));
-  return out;
-}
-
-std::string to_dot(const Program& p) {
-  static constexpr std::array<std::string_view, 8> kFill{
-      "#cfe8ff", "#ffe3c2", "#d7f5d0", "#f7d3e3", "#e5dcff", "#fff4b8", "#d0f2ef", "#e4e4e4"};
-  std::string out = fmt::format("digraph {} {{\n", quoted(p.name));
-  out += "  node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n";
-  out += "  edge [fontname=\"sans-serif\", fontsize=8];\n";
-  for (size_t b = 0; b < p.bodies.size(); ++b) {
-    const Body& body = p.bodies[b];
-    out += fmt::format("  subgraph cluster_g{} {{\n    label=\"graph g{}\";\n", b, b);
-    for (size_t n = 0; n < body.nodes.size(); ++n) {
-      const Node& node = body.nodes[n];
-      out += fmt::format("    g{}n{} [fillcolor=\"{}\", label=", b, n,
-                         kFill[node.lane % kFill.size()]);
-      out += quoted(fmt::format("n{} {}", n, p.kernels[node.kernel].symbol));
-      out.pop_back();  // the closing quote; more lines follow
-      out += fmt::format("\\nstream {}, {:.2f} us", node.lane, node.estimate_us);
-      for (const std::string& op : node.ops) {
-        const std::string q = quoted(op);
-        out += "\\n" + q.substr(1, q.size() - 2);
-      }
-      out += "\"];\n";
-    }
-    out += "  }\n";
-    for (const Edge& e : body.edges) {
-      const std::string label =
-          e.buffer < p.buffers.size()
-              ? fmt::format("{} {}", name_of(e.reason), p.buffers[e.buffer].name)
-              : std::string(name_of(e.reason));
-      out += fmt::format("  g{}n{} -> g{}n{} [label={}{}];\n", b, e.from, b, e.to, quoted(label),
-                         e.kind == EdgeKind::programmatic ? ", style=dashed" : "");
-    }
-  }
-  out += "}\n";
   return out;
 }
 

@@ -198,11 +198,12 @@ Levels by_op(Levels levels, const std::vector<uint32_t>& ops, size_t count) {
 
 }  // namespace
 
-Levels assign_levels(const ir::Graph& graph, const HomePlan& homes) {
-  // The DAG is that of the ops that work: free ops are evaluated where they are used.
+LevelledDag levelled_dag(const ir::Graph& graph, const HomePlan& homes,
+                         std::vector<uint32_t>& ops) {
   const std::vector<ir::ValueId> source = memory_sources(graph);
   const std::vector<bool> needed = needed_ops(graph);
-  std::vector<uint32_t> node_of(graph.ops().size(), kNone), ops;
+  std::vector<uint32_t> node_of(graph.ops().size(), kNone);
+  ops.clear();
   LevelledDag dag;
   for (uint32_t i = 0; i < graph.ops().size(); ++i) {
     const ir::Op& op = graph.ops()[i];
@@ -228,6 +229,12 @@ Levels assign_levels(const ir::Graph& graph, const HomePlan& homes) {
       dag.order_edges.emplace_back(node_of[e.from.index], node_of[e.to.index]);
     }
   }
+  return dag;
+}
+
+Levels assign_levels(const ir::Graph& graph, const HomePlan& homes) {
+  std::vector<uint32_t> ops;
+  const LevelledDag dag = levelled_dag(graph, homes, ops);
   return by_op(place_levels(dag), ops, graph.ops().size());
 }
 

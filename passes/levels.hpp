@@ -59,8 +59,11 @@ struct LevelledDag {
 /// it. One without users stays early. O(V+E).
 Levels place_levels(const LevelledDag& dag);
 
-/// place_levels() of a graph's ops that are not free and are needed, over data and order edges. By
-/// op; UINT32_MAX for all others.
+/// The ops of a graph that are not free and are needed, in op order: free ones are evaluated where
+/// they are used. `ops` receives the op of each node.
+LevelledDag levelled_dag(const ir::Graph& graph, const HomePlan& homes, std::vector<uint32_t>& ops);
+
+/// place_levels() of that DAG. By op; UINT32_MAX for all others.
 Levels assign_levels(const ir::Graph& graph, const HomePlan& homes);
 
 }  // namespace braid

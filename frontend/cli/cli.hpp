@@ -25,7 +25,7 @@ enum ExitCode : int {
   kUsage = 2,     // the command line is wrong
   kNoDevice = 3,  // no usable driver, device or NVRTC
   kCuda = 4,      // a driver or NVRTC call failed
-  kMismatch = 5,  // run --expect
+  kMismatch = 5,  // run --expect, or diff
   kInterrupted = 130,
   kInternal = 70,
 };
@@ -84,7 +84,10 @@ struct CompileArgs {
 struct InspectArgs {
   PlanArgs plan;
   std::string format = "text";
+  std::string show;  // sections of the report; empty: the usual ones
+  std::optional<bool> fold;
   bool source = false;
+  bool compare = false;
 };
 struct OptArgs {
   PlanArgs plan;
@@ -113,7 +116,13 @@ struct BenchArgs {
 };
 
 struct ExplainArgs {
-  std::string code;  // empty: list them
+  std::string what;  // a code, or something in the plan of the model; empty: list the codes
+  PlanArgs plan;     // file empty: `what` is a code
+};
+struct DiffArgs {
+  PlanArgs plan;  // of both; its file is the first
+  std::string other;
+  std::string format = "text";
 };
 
 int check_command(const PlanArgs& a, const GlobalArgs& g);
@@ -124,6 +133,7 @@ int run_command(const RunArgs& a, const GlobalArgs& g);
 int bench_command(const BenchArgs& a, const GlobalArgs& g);
 int env_command(const GlobalArgs& g);
 int explain_command(const ExplainArgs& a, const GlobalArgs& g);
+int diff_command(const DiffArgs& a, const GlobalArgs& g);
 
 struct Settings {
   Options options;

@@ -16,12 +16,14 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   braid run examples/mlp.toml                      random inputs; simulates without a GPU
   braid run m.toml --input x=@x.npy --expect y=@y.npy
+  braid inspect m.toml                             graphs, breaks, streams, memory
+  braid explain block3/mlp/w1 m.toml               why it is where it is
   braid inspect m.toml --format=dot | dot -Tsvg > m.svg
   braid compile m.toml -o m.braid && braid bench m.braid
 
 Exit codes: 0 fine, 1 the model or its data is wrong, 2 wrong usage, 3 no usable driver, device or
-NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match, 70 internal error, 130
-interrupted while kernels were compiled.)";
+NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match or diff found a difference, 70
+internal error, 130 interrupted while kernels were compiled.)";
 
 /// The model, and what it leaves open.
 void add_model(CLI::App& c, PlanArgs& a, bool file_needed = true) {
@@ -38,6 +40,11 @@ void add_model(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->allow_extra_args(false);
 }
 
+void add_switch(CLI::App& c, const std::string& name, std::optional<bool>& to, const char* what) {
+  c.add_flag_function(
+      fmt::format("--{0},!--no-{0}", name), [&to](std::int64_t n) { to = n > 0; }, what);
+}
+
 void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   add_model(c, a, file_needed);
   c.add_option("--target", a.target, "what to compile for: sm_90 (default), sm_80, ...");
@@ -45,15 +52,12 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->check(CLI::Range(1, kMaxStreams));
   c.add_option("--math", a.math, "how f32 matmuls compute: strict (default) or tf32")
       ->check(CLI::IsMember({"strict", "tf32"}));
-  const auto add_switch = [&c](const std::string& name, std::optional<bool>& to, const char* what) {
-    c.add_flag_function(
-        fmt::format("--{0},!--no-{0}", name), [&to](std::int64_t n) { to = n > 0; }, what);
-  };
-  add_switch("simplify", a.simplify, "rewrite the graph, or keep it as written");
-  add_switch("fuse", a.fuse, "several ops in one kernel, or one kernel per op");
-  add_switch("group", a.group, "like kernels that are ready together in one launch, or each alone");
-  add_switch("reuse", a.reuse, "temporaries share memory, or each has its own");
-  add_switch("reduce", a.reduce, "drop edges that others imply, or keep them");
+  add_switch(c, "simplify", a.simplify, "rewrite the graph, or keep it as written");
+  add_switch(c, "fuse", a.fuse, "several ops in one kernel, or one kernel per op");
+  add_switch(c, "group", a.group,
+             "like kernels that are ready together in one launch, or each alone");
+  add_switch(c, "reuse", a.reuse, "temporaries share memory, or each has its own");
+  add_switch(c, "reduce", a.reduce, "drop edges that others imply, or keep them");
   c.add_option("--memory-limit", a.memory_limit,
                "the most bytes of temporaries, at the price of streams: 1000000, 64MiB")
       ->type_name("BYTES");
@@ -155,6 +159,7 @@ struct Arguments {
   RunArgs run;
   BenchArgs bench;
   ExplainArgs explain;
+  DiffArgs diff;
   std::string help;  // the command to help with
 };
 
@@ -193,12 +198,28 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   add_plan(*c, a.compile.plan);
   c->add_option("-o,--output", a.compile.output, "the .braid file to write")->required();
 
-  c = command("inspect", "show the plan: kernels, nodes, edges, buffers",
+  c = command("inspect", "report on the plan: graphs, breaks, streams, memory; or all of it",
               [&a] { return inspect_command(a.inspect, a.global); });
   add_plan(*c, a.inspect.plan);
-  c->add_option("--format", a.inspect.format, "text, json, dot or html")
-      ->check(CLI::IsMember({"text", "json", "dot", "html"}));
-  c->add_flag("--source", a.inspect.source, "with the kernels' CUDA text (text and json)");
+  c->add_option("--show", a.inspect.show,
+                "sections: partitions, breaks, streams, memory (these four by default), edges, "
+                "kernels; all: also every node, argument and buffer")
+      ->type_name("LIST");
+  c->add_option("--format", a.inspect.format,
+                "text, json (the report), program (the whole plan as JSON), dot or html")
+      ->check(CLI::IsMember({"text", "json", "program", "dot", "html"}));
+  add_switch(*c, "fold", a.inspect.fold,
+             "draw the copies of a repeated block once (default: above 300 nodes)");
+  c->add_flag("--source", a.inspect.source, "with the kernels' CUDA text (text and program)");
+  c->add_flag(
+      "--compare", a.inspect.compare,
+      "with the graphs that vLLM's and Inductor's ways to cut would make (a model's report)");
+
+  c = command("diff", "how two plans differ: graphs, kernels, streams, edges, memory, times",
+              [&a] { return diff_command(a.diff, a.global); });
+  add_plan(*c, a.diff.plan);
+  c->add_option("other", a.diff.other, "the plan to compare with")->required();
+  c->add_option("--format", a.diff.format, "text or json")->check(CLI::IsMember({"text", "json"}));
 
   c = command("opt", "run the passes and print what they made",
               [&a] { return opt_command(a.opt, a.global); });
@@ -252,9 +273,12 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
           [&a] { return env_command(a.global); });
 
   c = command("explain",
-              "what a diagnostic code means, with an example; without a code all of them",
+              "what a diagnostic code means; or why an op, kernel or tensor is where it is",
               [&a] { return explain_command(a.explain, a.global); });
-  c->add_option("code", a.explain.code, "a code, as in error[E0301]");
+  c->add_option("what", a.explain.what,
+                "a code, as in error[E0301]; or, with a model, a node (n3, g0.n3), a call (c0), or "
+                "the name of an op, kernel or buffer; without it all codes are listed");
+  add_plan(*c, a.explain.plan, false);
 
   c = command("help", "help on braid or on a command", [&a] { return help(a.help); });
   c->add_option("command", a.help, "a command");

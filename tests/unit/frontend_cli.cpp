@@ -30,7 +30,8 @@ TEST_CASE("fine is 0, and the result alone goes to stdout") {
   r = b.braid("--help");
   expect(r, 0);
   CHECK(has(r.out, "Exit codes: 0 fine"));
-  for (const char* c : {"check", "compile", "inspect", "opt", "run", "bench", "env"}) {
+  for (const char* c :
+       {"check", "compile", "inspect", "diff", "opt", "run", "bench", "env", "explain"}) {
     CHECK(has(r.out, c));
     const Bench::Result help = b.braid(std::string(c) + " --help");
     expect(help, 0);
@@ -134,7 +135,8 @@ TEST_CASE("wrong usage is 2, with what was meant") {
          "--device: give auto, sim or a device number, not 'nonsense'");
   expect(b.braid("run m.toml --device=-1"), 2, "give auto, sim or a device number, not '-1'");
   expect(b.braid("check m.toml --dump-dir d"), 2,
-         "'check' has no option --dump-dir, but these have: compile inspect opt run bench");
+         "'check' has no option --dump-dir, but these have: compile inspect diff opt run bench "
+         "explain");
   CHECK(!has(b.braid("check --help").out, "--verify"));
   expect(b.braid("bench m.toml --device sim"), 2, "--device");
 }
@@ -170,7 +172,7 @@ TEST_CASE("NVRTC that cannot be loaded is 3") {
 
 TEST_CASE("the dumps have the same bytes on every run") {
   const Bench b;
-  for (const char* format : {"text", "json", "dot", "html"}) {
+  for (const char* format : {"text", "json", "program", "dot", "html"}) {
     const std::string words = fmt::format("inspect m.toml --format={}", format);
     const Bench::Result r = b.braid(words);
     expect(r, 0);
@@ -178,8 +180,10 @@ TEST_CASE("the dumps have the same bytes on every run") {
     CHECK(r.err.empty());
     CHECK(b.braid(words).out == r.out);
   }
-  CHECK(Json::parse(b.braid("inspect m.toml --format=json").out)["schema"] == "braid.program/1");
+  CHECK(Json::parse(b.braid("inspect m.toml --format=json").out)["schema"] == "braid.report/1");
+  CHECK(Json::parse(b.braid("inspect m.toml --format=program").out)["schema"] == "braid.program/1");
   CHECK(has(b.braid("inspect m.toml --source").out, "__global__"));
+  CHECK(has(b.braid("inspect m.toml --source --format=program").out, "__global__"));
   CHECK(!has(b.braid("inspect m.toml").out, "__global__"));
   CHECK(b.braid("opt m.toml").out == b.braid("opt m.toml").out);
 }
@@ -217,7 +221,7 @@ TEST_CASE("a compiled file shows and computes what its model does") {
   expect(r, 0, "wrote m.braid");
   CHECK(r.out.empty());
   const std::string file = text_of(b.at("m.braid"));
-  for (const char* format : {"text", "json", "dot", "html"}) {
+  for (const char* format : {"text", "json", "program", "dot", "html", "text --show=all"}) {
     CHECK(b.braid(fmt::format("inspect m.braid --format={}", format)).out ==
           b.braid(fmt::format("inspect m.toml --format={}", format)).out);
   }
@@ -412,8 +416,9 @@ TEST_CASE("--dump-dir writes every stage, the plan and the kernels") {
     const std::string stage = fmt::format("{:02}-{}.", ++count, line.substr(0, line.find(' ')));
     CHECK_MESSAGE((names.contains(stage + "bir") || names.contains(stage + "txt")), stage);
   }
-  CHECK(text_of(b.at("dump/here/program.txt")) == b.braid("inspect m.toml").out);
-  CHECK(text_of(b.at("dump/here/program.json")) == b.braid("inspect m.toml --format=json").out);
+  CHECK(has(b.braid("inspect m.toml --show=all").out, text_of(b.at("dump/here/program.txt"))));
+  CHECK(text_of(b.at("dump/here/program.json")) == b.braid("inspect m.toml --format=program").out);
+  CHECK(text_of(b.at("dump/here/program.dot")) == b.braid("inspect m.toml --format=dot").out);
   CHECK(has(text_of(b.at("dump/here/kernels/module0.cu")), "__global__"));
   expect(b.braid("check dump/here/00-input.bir"), 0);
 }

@@ -63,8 +63,8 @@ TEST_CASE("--dtype replaces the file's") {
   std::string text = text_of(b.at("m.toml"));
   while (has(text, "\"f32\"")) text.replace(text.find("\"f32\""), 5, "\"T\"");
   write_text(b.at("t.toml"), text + "[dtypes]\nT = \"f32\"\n");
-  CHECK(has(b.braid("inspect t.toml").out, "f32[4,8]"));
-  const std::string half = b.braid("inspect t.toml --dtype T=bf16").out;
+  CHECK(has(b.braid("inspect t.toml --show=all").out, "f32[4,8]"));
+  const std::string half = b.braid("inspect t.toml --show=all --dtype T=bf16").out;
   CHECK(has(half, "bf16[4,8]"));
   CHECK(!has(half, " f32[4,8]"));
   expect(b.braid("run t.toml --device sim --dtype=T=f16"), 0);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/report/report.hpp"
 #include "frontend/toml.hpp"
 #include "ir/text.hpp"
 #include "passes/pipeline.hpp"
@@ -106,5 +107,7 @@ TEST_CASE("golden dumps") {
     compare(name + ".program.txt", to_text(c.program));
     compare(name + ".program.json", to_json(c.program));
     compare(name + ".program.dot", to_dot(c.program));
+    compare(name + ".report.txt", report::to_text(report::make_report(c.program), c.program,
+                                                  report::sections_from("all")));
   }
 }

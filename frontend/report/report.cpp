@@ -1,0 +1,308 @@
+#include "frontend/report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "frontend/report/plan_index.hpp"
+#include "ir/naming.hpp"
+
+namespace braid::report {
+namespace {
+
+/// The steps that compute something, in the script's order.
+struct Part {
+  bool call = false;
+  uint32_t index = 0;
+};
+
+std::vector<Part> parts_of(const Program& p) {
+  std::vector<Part> parts;
+  for (const Step& s : p.script) {
+    if (s.kind == Step::Kind::launch) parts.push_back({false, s.index});
+    if (s.kind == Step::Kind::call) parts.push_back({true, s.index});
+  }
+  return parts;
+}
+
+std::vector<std::string_view> labels_of(const Body& body) {
+  std::vector<std::string_view> labels;
+  for (const Node& n : body.nodes) labels.insert(labels.end(), n.ops.begin(), n.ops.end());
+  return labels;
+}
+
+/// The most bytes of temporaries that are needed at once, by part of the script.
+std::vector<int64_t> most_live(const Program& p, const std::vector<Part>& parts,
+                               const PlanIndex& index) {
+  const size_t length = index.order().size();
+  std::vector<int64_t> change(length + 1, 0);
+  for (uint32_t b = 0; b < p.buffers.size(); ++b) {
+    const auto [first, last] = index.needed(b);
+    if (p.buffers[b].segment != Segment::temp || first > last) continue;
+    change[first] += p.buffers[b].bytes;
+    change[last + 1] -= p.buffers[b].bytes;
+  }
+  std::vector<int64_t> most;
+  int64_t now = 0;
+  size_t at = 0;
+  for (const Part& part : parts) {
+    const size_t end = at + (part.call ? 1 : p.bodies[part.index].nodes.size());
+    most.push_back(0);
+    for (; at < end; ++at) most.back() = std::max(most.back(), now += change[at]);
+  }
+  return most;
+}
+
+EdgeCounts count_edges(const Body& body, const Dag& data) {
+  EdgeCounts c;
+  for (const Edge& e : body.edges) {
+    size_t* const by_reason[] = {&c.raw, &c.war, &c.waw, &c.lane};
+    ++*by_reason[static_cast<size_t>(e.reason)];
+    if (e.kind == EdgeKind::programmatic) ++c.programmatic;
+  }
+  std::map<uint32_t, uint32_t> tail;  // by lane
+  for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+    c.asked_for += data[n].size();
+    const auto it = tail.find(body.nodes[n].lane);
+    if (it != tail.end() && !std::binary_search(data[n].begin(), data[n].end(), it->second)) {
+      ++c.asked_for;
+    }
+    tail[body.nodes[n].lane] = n;
+  }
+  return c;
+}
+
+std::vector<StreamUse> count_streams(const Body& body) {
+  std::map<uint32_t, StreamUse> by_lane;
+  for (const Node& n : body.nodes) {
+    StreamUse& s = by_lane[n.lane];
+    s.stream = n.lane;
+    ++s.kernels;
+    s.busy_us += n.estimate_us;
+  }
+  std::vector<StreamUse> out;
+  for (const auto& [lane, use] : by_lane) out.push_back(use);
+  return out;
+}
+
+Fragment of_body(const Program& p, uint32_t index, const Repeats& repeats) {
+  const Body& body = p.bodies[index];
+  Fragment f;
+  f.kind = body.stream ? Fragment::Kind::stream : Fragment::Kind::graph;
+  f.name = name_of_body(p, index);
+  f.index = index;
+  f.run = body.run;
+  const std::vector<std::string_view> labels = labels_of(body);
+  f.ops = labels.size();
+  f.kernels = body.nodes.size();
+  f.from = repeats.scopes(labels);
+  f.predicted_us = body.predicted_us;
+  f.chain_us = body.chain_us;
+  for (const Node& n : body.nodes) f.kernel_us += n.estimate_us;
+  const Dag data = data_dag(p, body);
+  f.critical = critical_path(data, body);
+  f.width_before = width_of(data);
+  f.width_after = width_of(edge_dag(body));
+  std::set<std::string> seen;
+  for (uint32_t n : f.width_before.at) {
+    const std::vector<std::string>& ops = body.nodes[n].ops;
+    if (ops.empty() || f.widest.size() == 4) continue;
+    const std::string name = repeats.folded(op_name(ops.back()));
+    if (seen.insert(name).second) f.widest.push_back(name);
+  }
+  f.streams = count_streams(body);
+  f.edges = count_edges(body, data);
+  return f;
+}
+
+Fragment of_call(const Program& p, uint32_t index, const Repeats& repeats) {
+  const Call& c = p.calls[index];
+  Fragment f;
+  f.kind = Fragment::Kind::call;
+  f.name = fmt::format("c{}", index);
+  f.index = index;
+  f.run = c.level;
+  f.ops = 1;
+  f.from = repeats.scopes({c.op});
+  f.place = c.place;
+  return f;
+}
+
+std::vector<BreakRow> break_rows(const Program& p, const Repeats& repeats,
+                                 const std::vector<Fragment>& fragments) {
+  std::vector<BreakRow> rows;
+  std::map<std::pair<std::string, std::string>, size_t> row_of;
+  for (const Break& b : p.breaks) {
+    const std::string folded = repeats.folded(b.op);
+    const auto [it, added] = row_of.try_emplace({folded, b.reason}, rows.size());
+    if (!added) {
+      rows[it->second].op = folded;
+      ++rows[it->second].count;
+      continue;
+    }
+    BreakRow row{b.op, 1, b.place, b.reason, b.remedy, b.level, {}, {}};
+    for (const Fragment& f : fragments) {
+      if (f.kind != Fragment::Kind::graph) continue;
+      if (f.run < b.level) row.before = f.name;
+      if (f.run > b.level && row.after.empty()) row.after = f.name;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Memory memory_of(const Program& p, const PlanIndex& index) {
+  Memory m;
+  m.arena = p.arena_bytes;
+  m.lower_bound = p.arena_lower_bound;
+  m.unshared = p.temp_bytes_unshared;
+  m.scalars = p.scalar_bytes;
+  std::vector<uint32_t> temps;
+  for (uint32_t b = 0; b < p.buffers.size(); ++b) {
+    const Buffer& buffer = p.buffers[b];
+    // A file may claim any sizes; their sum stays at the largest number.
+    const auto add = [&](int64_t& sum) {
+      if (__builtin_add_overflow(sum, buffer.bytes, &sum)) sum = INT64_MAX;
+    };
+    switch (buffer.segment) {
+      case Segment::param:
+        add(m.params);
+        break;
+      case Segment::constant:
+        add(m.constants);
+        break;
+      case Segment::input:
+        add(m.inputs);
+        break;
+      case Segment::output:
+        add(m.outputs);
+        break;
+      case Segment::temp:
+        temps.push_back(b);
+        break;
+      case Segment::scalar:
+        break;
+    }
+  }
+  m.temporaries = temps.size();
+  std::stable_sort(temps.begin(), temps.end(),
+                   [&](uint32_t a, uint32_t b) { return p.buffers[a].bytes > p.buffers[b].bytes; });
+  constexpr size_t kLargest = 8;
+  for (size_t i = 0; i < temps.size() && i < kLargest; ++i) {
+    const Buffer& t = p.buffers[temps[i]];
+    Temporary row{t.name, to_string(t.type), {}, t.bytes, t.offset, {}, {}};
+    for (uint32_t b : index.sharing(temps[i])) row.shares.push_back(p.buffers[b].name);
+    const auto [first, last] = index.needed(temps[i]);
+    if (first <= last) {
+      row.made_by = index.name(index.order()[first]);
+      row.place = index.place(index.order()[first]);
+    }
+    m.largest.push_back(std::move(row));
+  }
+  return m;
+}
+
+std::vector<KernelRow> kernel_rows(const Program& p) {
+  std::vector<KernelRow> rows;
+  std::map<uint32_t, size_t> row_of;
+  for (const Body& body : p.bodies) {
+    for (const Node& n : body.nodes) {
+      const auto [it, added] = row_of.try_emplace(n.kernel, rows.size());
+      if (added) {
+        const Kernel& k = p.kernels[n.kernel];
+        rows.push_back({k.symbol, k.family, 0, k.parts, k.launch, k.flops, k.bytes_moved,
+                        n.estimate_us, n.ops});
+      }
+      ++rows[it->second].uses;
+    }
+  }
+  return rows;
+}
+
+/// "streams=8" in the options that shaped the plan.
+uint32_t streams_allowed(std::string_view options) {
+  constexpr std::string_view kKey = "streams=";
+  const size_t at = options.find(kKey);
+  uint32_t streams = 0;
+  if (at != options.npos && (at == 0 || options[at - 1] == ' ')) {
+    std::from_chars(options.data() + at + kKey.size(), options.data() + options.size(), streams);
+  }
+  return streams;
+}
+
+}  // namespace
+
+Report make_report(const Program& p) {
+  Report r;
+  r.name = p.name;
+  r.target = p.target.arch;
+  r.options = p.options;
+  r.dims = p.dims;
+  r.source_ops = p.source_ops;
+  r.distinct = p.kernels.size();
+  r.graphs = p.graphs;
+  r.runs = p.runs;
+  r.streams_allowed = streams_allowed(p.options);
+  r.certificate = p.certificate;
+  r.second_certificate = p.second_certificate;
+  const Repeats repeats(p.repeats);
+  const std::vector<Part> parts = parts_of(p);
+  const PlanIndex index(p);
+  const std::vector<int64_t> live = most_live(p, parts, index);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Fragment f =
+        parts[i].call ? of_call(p, parts[i].index, repeats) : of_body(p, parts[i].index, repeats);
+    f.live_bytes = live[i];
+    r.kernels += f.kernels;
+    r.streams_used = std::max(r.streams_used, static_cast<uint32_t>(f.streams.size()));
+    r.fragments.push_back(std::move(f));
+  }
+  r.breaks = break_rows(p, repeats, r.fragments);
+  r.ops_outside = p.breaks.size();
+  for (const ScalarBinding& s : p.scalars) {
+    r.avoided.push_back(
+        {s.name, "a runtime scalar: kernels read it from memory that the host sets"});
+  }
+  r.memory = memory_of(p, index);
+  r.kernel_rows = kernel_rows(p);
+  return r;
+}
+
+namespace {
+constexpr std::string_view kSectionNames[] = {"partitions", "breaks", "streams",
+                                              "memory",     "edges",  "kernels"};
+}
+
+std::string_view name_of(Section s) { return kSectionNames[static_cast<size_t>(s)]; }
+
+std::vector<Section> sections_from(std::string_view list) {
+  std::vector<bool> wanted(std::size(kSectionNames), false);
+  while (true) {
+    const size_t comma = list.find(',');
+    const std::string word(list.substr(0, comma));
+    const auto it = std::find(std::begin(kSectionNames), std::end(kSectionNames), word);
+    if (word == "all") {
+      wanted.assign(wanted.size(), true);
+    } else if (it != std::end(kSectionNames)) {
+      wanted[static_cast<size_t>(it - std::begin(kSectionNames))] = true;
+    } else {
+      std::vector<std::string> known(std::begin(kSectionNames), std::end(kSectionNames));
+      known.emplace_back("all");
+      throw std::invalid_argument(
+          fmt::format("no section '{}'; {}", word, suggest_or_list(word, known)));
+    }
+    if (comma == list.npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  std::vector<Section> sections;
+  for (size_t s = 0; s < wanted.size(); ++s) {
+    if (wanted[s]) sections.push_back(static_cast<Section>(s));
+  }
+  return sections;
+}
+
+}  // namespace braid::report

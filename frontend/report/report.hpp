@@ -1,0 +1,132 @@
+// The partition report: what people ask of a plan, computed from a finished Program alone. Plain
+// data, from which text, JSON and explanations are written.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/report/dag.hpp"
+#include "ir/program.hpp"
+
+namespace braid::report {
+
+struct StreamUse {
+  uint32_t stream = 0;
+  size_t kernels = 0;
+  double busy_us = 0;  // the kernels' estimates, added up
+};
+
+struct EdgeCounts {
+  size_t raw = 0, war = 0, waw = 0, lane = 0;  // by reason; together all
+  size_t programmatic = 0;                     // of them
+  /// Pairs that values and streams order, before the reduction. What only shared bytes order is
+  /// not among them.
+  size_t asked_for = 0;
+  size_t all() const { return raw + war + waw + lane; }
+};
+
+/// A graph, kernels launched one by one, or a call of a host function; in the order of the script.
+struct Fragment {
+  enum class Kind : uint8_t { graph, stream, call } kind = Kind::graph;
+  std::string name;               // "g0", "s1", "c0"
+  uint32_t index = 0;             // of the body or call
+  uint32_t run = 0;               // of the levels pass
+  size_t ops = 0;                 // that its kernels stand for
+  size_t kernels = 0;             // launches
+  std::vector<std::string> from;  // scopes, the copies of repeats folded
+  std::string place;              // of a call
+  int64_t live_bytes = 0;         // the most of the arena that holds something needed, in order
+  double predicted_us = 0, chain_us = 0;  // 0: not predicted
+  double kernel_us = 0;                   // all kernels, one after another, without edges
+  Path critical;                          // by data
+  Width width_before, width_after;        // by data; by the edges of the plan
+  std::vector<std::string> widest;        // ops of width_before.at, folded, at most four
+  std::vector<StreamUse> streams;
+  EdgeCounts edges;
+};
+
+/// Ops outside graphs for one reason; those that differ by the copy of a repeat alone are one.
+struct BreakRow {
+  std::string op;  // with stars where it stands for several
+  size_t count = 1;
+  std::string place, reason, remedy;
+  uint32_t run = 0;           // of the first
+  std::string before, after;  // the graphs that it stands between, "" for none
+};
+
+/// What could have been a break and is none.
+struct Avoided {
+  std::string op, how;
+};
+
+struct Temporary {
+  std::string name, type, place;
+  int64_t bytes = 0, offset = 0;
+  std::string made_by;              // "g0.n3", "c0"
+  std::vector<std::string> shares;  // other temporaries with some of its bytes
+};
+
+struct Memory {
+  int64_t arena = 0, lower_bound = 0, unshared = 0;
+  int64_t params = 0, constants = 0, inputs = 0, outputs = 0, scalars = 0;
+  size_t temporaries = 0;
+  std::vector<Temporary> largest;  // at most eight, largest first
+};
+
+struct KernelRow {
+  std::string symbol, family;
+  size_t uses = 0;
+  uint32_t parts = 1;
+  LaunchShape launch;
+  int64_t flops = 0, bytes = 0;
+  double us = 0;                 // one launch
+  std::vector<std::string> ops;  // of its first use
+};
+
+/// The same ops cut as others cut them.
+struct Comparison {
+  struct Cut {
+    uint32_t graphs = 0, runs = 0;
+  };
+  Cut in_order;           // where the colour changes in the model's order
+  Cut host_first;         // all host ops that are ready, then all others, and so on
+  bool reordered = true;  // false: host_first's order takes too much memory, so it is in_order's
+};
+
+struct Report {
+  std::string name, target, options;
+  DimTable::Bindings dims;
+  uint32_t source_ops = 0;  // as the model has them
+  size_t kernels = 0;       // launches
+  size_t distinct = 0;
+  uint32_t graphs = 0, runs = 0;  // proved to be the fewest
+  uint32_t streams_allowed = 0;   // 0: the options do not say
+  uint32_t streams_used = 0;      // by the widest fragment
+  std::vector<Fragment> fragments;
+  std::vector<BreakRow> breaks;
+  size_t ops_outside = 0;  // ops that the breaks stand for
+  std::vector<Avoided> avoided;
+  std::optional<Comparison> comparison;  // needs the model
+  std::vector<std::string> certificate, second_certificate;
+  Memory memory;
+  std::vector<KernelRow> kernel_rows;  // by first use
+};
+
+Report make_report(const Program& p);
+
+/// What a reader wants to see of it.
+enum class Section : uint8_t { partitions, breaks, streams, memory, edges, kernels };
+std::string_view name_of(Section s);
+/// "partitions,breaks", "all" (every section). Throws std::invalid_argument with a sentence.
+std::vector<Section> sections_from(std::string_view list);
+/// Of `inspect` without --show.
+inline constexpr std::string_view kUsualSections = "partitions,breaks,streams,memory";
+
+/// For a terminal or a log. Long lists are cut and say how much is left out.
+std::string to_text(const Report& r, const Program& p, const std::vector<Section>& sections);
+/// JSON with "schema": "braid.report/1", keys in a fixed order, nothing cut.
+std::string to_json(const Report& r, const Program& p, const std::vector<Section>& sections);
+
+}  // namespace braid::report

@@ -1,0 +1,291 @@
+// The report for people. Lists that could fill a screen are cut, with the count of the rest.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "frontend/report/report.hpp"
+#include "ir/naming.hpp"
+
+namespace braid::report {
+namespace {
+
+constexpr size_t kRows = 24;    // of a table
+constexpr size_t kGraphs = 12;  // with lines of their own
+
+std::string joined(const std::vector<std::string>& items, size_t most, std::string_view between) {
+  const size_t shown = std::min(items.size(), most);
+  std::string out = fmt::format(
+      "{}", fmt::join(items.begin(), items.begin() + static_cast<ptrdiff_t>(shown), between));
+  if (items.size() > shown) out += fmt::format("{}+{}", between, items.size() - shown);
+  return out;
+}
+
+/// Both ends of a long list.
+std::string ends_of(const std::vector<std::string>& items, std::string_view between) {
+  constexpr size_t kHead = 6, kTail = 2;
+  if (items.size() <= kHead + kTail + 1) return fmt::format("{}", fmt::join(items, between));
+  std::vector<std::string> shown(items.begin(), items.begin() + kHead);
+  shown.push_back(fmt::format("({} more)", items.size() - kHead - kTail));
+  shown.insert(shown.end(), items.end() - kTail, items.end());
+  return fmt::format("{}", fmt::join(shown, between));
+}
+
+std::string more(size_t n, size_t most, std::string_view what) {
+  if (n <= most) return {};
+  return fmt::format("  and {} more {}; --format=json has all\n", n - most, what);
+}
+
+std::string dims3(const std::array<uint32_t, 3>& d) {
+  if (d[2] != 1) return fmt::format("{}x{}x{}", d[0], d[1], d[2]);
+  if (d[1] != 1) return fmt::format("{}x{}", d[0], d[1]);
+  return fmt::format("{}", d[0]);
+}
+
+size_t count_of(const Report& r, Fragment::Kind kind) {
+  return static_cast<size_t>(std::count_if(r.fragments.begin(), r.fragments.end(),
+                                           [&](const Fragment& f) { return f.kind == kind; }));
+}
+
+std::string width_text(const Width& w) {
+  return fmt::format("{}{}", w.exact ? "" : "at least ", w.nodes);
+}
+
+std::string headline(const Report& r) {
+  std::vector<std::string> parts{counted(count_of(r, Fragment::Kind::graph), "graph")};
+  if (const size_t n = count_of(r, Fragment::Kind::stream)) {
+    parts.push_back(fmt::format("{} stretch{} without a graph", n, n == 1 ? "" : "es"));
+  }
+  if (const size_t n = count_of(r, Fragment::Kind::call)) parts.push_back(counted(n, "host call"));
+  std::string out =
+      fmt::format("{}   {} -> {} ({} distinct)   {}", r.name, counted(r.source_ops, "op"),
+                  counted(r.kernels, "kernel"), r.distinct, fmt::join(parts, ", "));
+  out += r.streams_allowed > 0 ? fmt::format("   {} allowed, {} used",
+                                             counted(r.streams_allowed, "stream"), r.streams_used)
+                               : fmt::format("   {} used", counted(r.streams_used, "stream"));
+  out += fmt::format("   target {}\n", r.target);
+  for (const auto& [name, value] : r.dims) out += fmt::format("dim {} = {}\n", name, value);
+  return out;
+}
+
+std::string certificate_text(const Report& r) {
+  if (r.certificate.empty()) return {};
+  std::string out =
+      fmt::format("no fewer: these {} force {}{}: {}\n", counted(r.certificate.size(), "op"),
+                  counted(r.graphs, "graph"),
+                  r.second_certificate.empty() ? fmt::format(" in {}", counted(r.runs, "run")) : "",
+                  ends_of(r.certificate, " -> "));
+  if (!r.second_certificate.empty()) {
+    out += fmt::format(
+        "          and these, which begin with the other kind, a run more, {} together: {}\n",
+        r.runs, ends_of(r.second_certificate, " -> "));
+  }
+  return out;
+}
+
+std::string comparison_text(const Report& r) {
+  if (!r.comparison) return {};
+  const Comparison& c = *r.comparison;
+  TextTable t;
+  t.row({"", "graphs", "runs"});
+  const auto row = [&](const char* name, uint32_t graphs, uint32_t runs, const char* note = "") {
+    t.row({name, fmt::format("{}", graphs), fmt::format("{}", runs), note});
+  };
+  row("this plan", r.graphs, r.runs);
+  row("the model's order, as vLLM cuts", c.in_order.graphs, c.in_order.runs);
+  row("host ops first, as Inductor reorders", c.host_first.graphs, c.host_first.runs,
+      c.reordered ? "" : "its order takes too much memory and is not used");
+  return "compare\n" + t.str();
+}
+
+std::string partitions_text(const Report& r) {
+  std::string out = headline(r);
+  TextTable t;
+  t.row({"part", "run", "ops", "kernels", "streams", "live", "predicted", "from"});
+  for (size_t i = 0; i < r.fragments.size() && i < kRows; ++i) {
+    const Fragment& f = r.fragments[i];
+    const bool call = f.kind == Fragment::Kind::call;
+    const double us = f.predicted_us > 0 ? f.predicted_us : f.kernel_us;
+    t.row({f.name, fmt::format("{}", f.run), fmt::format("{}", f.ops),
+           call ? "host" : fmt::format("{}", f.kernels),
+           call                               ? ""
+           : f.kind == Fragment::Kind::stream ? "no graph"
+                                              : fmt::format("{}", f.streams.size()),
+           human_bytes(f.live_bytes), call ? "" : fmt::format("{:.1f} us", us),
+           joined(f.from, 5, ", ") + (f.place.empty() ? "" : "   " + f.place)});
+  }
+  out += t.str() + more(r.fragments.size(), kRows, "parts");
+  out += certificate_text(r) + comparison_text(r);
+  size_t shown = 0;
+  for (const Fragment& f : r.fragments) {
+    if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
+    if (++shown > kGraphs) continue;
+    out += fmt::format("{}: critical path {}, {:.1f} us of the kernels' {:.1f}; width {}", f.name,
+                       counted(f.critical.nodes.size(), "kernel"), f.critical.us, f.kernel_us,
+                       width_text(f.width_before));
+    if (f.width_before.nodes > 1) {
+      out += fmt::format(" ({}{})", fmt::join(f.widest, ", "),
+                         f.width_before.nodes > f.widest.size() ? ", .." : "");
+      out += fmt::format(", {} on its streams", width_text(f.width_after));
+    }
+    out += '\n';
+  }
+  return out + more(shown, kGraphs, "graphs");
+}
+
+std::string breaks_text(const Report& r) {
+  if (r.breaks.empty() && r.avoided.empty()) return "breaks: none\n";
+  std::string out = fmt::format("breaks: {} outside graphs", counted(r.ops_outside, "op"));
+  if (!r.avoided.empty()) out += fmt::format(", {} avoided", r.avoided.size());
+  out += '\n';
+  for (size_t i = 0; i < r.breaks.size() && i < kRows; ++i) {
+    const BreakRow& b = r.breaks[i];
+    const std::string between = b.before.empty() && b.after.empty() ? ""
+                                : b.before.empty()                  ? "before " + b.after
+                                : b.after.empty()                   ? "after " + b.before
+                                                                    : b.before + " | " + b.after;
+    out += fmt::format("  BREAK   {}{}{}{}: {}{}{}\n", between, between.empty() ? "" : "  ", b.op,
+                       b.count > 1 ? fmt::format(" ({}x)", b.count) : "", b.reason,
+                       b.place.empty() ? "" : "   ", b.place);
+    if (!b.remedy.empty()) out += fmt::format("          fix: {}\n", b.remedy);
+  }
+  out += more(r.breaks.size(), kRows, "breaks");
+  for (size_t i = 0; i < r.avoided.size() && i < kRows; ++i) {
+    out += fmt::format("  avoided {}: {}\n", r.avoided[i].op, r.avoided[i].how);
+  }
+  return out + more(r.avoided.size(), kRows, "avoided");
+}
+
+/// Whether the streams of a graph pay, in a sentence.
+std::string verdict(const Report& r, const Fragment& f) {
+  const size_t used = f.streams.size();
+  if (f.predicted_us <= 0 || f.chain_us <= 0) {
+    return fmt::format("{:.1f} us in kernels, one after another; not predicted", f.kernel_us);
+  }
+  if (used > 1) {
+    const double saved = f.chain_us - f.predicted_us;
+    return fmt::format("{:.1f} us predicted, {:.1f} us on one: streams {} {:.1f} us ({:.0f} %)",
+                       f.predicted_us, f.chain_us, saved >= 0 ? "save" : "cost", std::abs(saved),
+                       100 * std::abs(saved) / f.chain_us);
+  }
+  std::string why;
+  if (f.width_before.nodes <= 1) {
+    why = "every kernel needs the one before, so more streams would change nothing";
+  } else if (r.streams_allowed == 1) {
+    why = "one stream is allowed";
+  } else {
+    why = "more would not be faster";
+  }
+  return fmt::format("{:.1f} us predicted; {}", f.predicted_us, why);
+}
+
+std::string streams_text(const Report& r) {
+  std::string out = "streams\n";
+  TextTable t;
+  size_t shown = 0;
+  for (const Fragment& f : r.fragments) {
+    if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
+    if (++shown > kGraphs) continue;
+    t.row({f.name, counted(f.streams.size(), "stream"), verdict(r, f)});
+    if (f.streams.size() < 2) continue;
+    for (const StreamUse& s : f.streams) {
+      const std::string part = f.predicted_us > 0 ? fmt::format(", {:.0f} % of the time",
+                                                                100 * s.busy_us / f.predicted_us)
+                                                  : "";
+      t.row({"", fmt::format("stream {}", s.stream),
+             fmt::format("{}, {:.1f} us busy{}", counted(s.kernels, "kernel"), s.busy_us, part)});
+    }
+  }
+  return out + t.str() + more(shown, kGraphs, "graphs");
+}
+
+std::string memory_text(const Memory& m) {
+  std::string out = fmt::format("memory\n  arena {}", human_bytes(m.arena));
+  if (m.lower_bound > 0) {
+    const double over =
+        100.0 * static_cast<double>(m.arena - m.lower_bound) / static_cast<double>(m.lower_bound);
+    out += fmt::format(", lower bound {} ({})", human_bytes(m.lower_bound),
+                       over < 0.05 ? "reached" : fmt::format("{:+.1f} %", over));
+  }
+  out += fmt::format(", without sharing {}\n", human_bytes(m.unshared));
+  out += fmt::format("  params {}, constants {}, inputs {}, outputs {}, scalars {}\n",
+                     human_bytes(m.params), human_bytes(m.constants), human_bytes(m.inputs),
+                     human_bytes(m.outputs), human_bytes(m.scalars));
+  if (m.largest.empty()) return out;
+  out += m.largest.size() < m.temporaries
+             ? fmt::format("  the largest {} of {} temporaries\n", m.largest.size(), m.temporaries)
+             : fmt::format("  {}\n", m.temporaries == 1
+                                         ? "1 temporary"
+                                         : fmt::format("{} temporaries", m.temporaries));
+  TextTable t;
+  for (const Temporary& temp : m.largest) {
+    t.row({"", human_bytes(temp.bytes), fmt::format("@{}", temp.offset), temp.type, temp.name,
+           temp.made_by, temp.place,
+           temp.shares.empty() ? "" : "shares bytes with " + joined(temp.shares, 3, ", ")});
+  }
+  return out + t.str();
+}
+
+std::string edges_text(const Report& r, const Program& p) {
+  std::string out = "edges\n";
+  for (const Fragment& f : r.fragments) {
+    if (f.kind == Fragment::Kind::call) continue;
+    const EdgeCounts& e = f.edges;
+    out += fmt::format(
+        "  {}: {}: {} raw, {} war, {} waw, {} lane; {} programmatic; values and streams ask for "
+        "{}\n",
+        f.name, counted(e.all(), "edge"), e.raw, e.war, e.waw, e.lane, e.programmatic, e.asked_for);
+    TextTable t;
+    for (const Edge& edge : p.bodies[f.index].edges) {
+      t.row({"", fmt::format("n{} -> n{}", edge.from, edge.to), std::string(name_of(edge.reason)),
+             edge.kind == EdgeKind::programmatic ? "programmatic" : "full",
+             edge.buffer < p.buffers.size() ? p.buffers[edge.buffer].name : ""});
+    }
+    out += t.str();
+  }
+  return out;
+}
+
+std::string kernels_text(const Report& r) {
+  std::string out = "kernels\n";
+  TextTable t;
+  for (const KernelRow& k : r.kernel_rows) {
+    t.row({k.symbol, k.family, fmt::format("{} use{}", k.uses, k.uses == 1 ? "" : "s"),
+           fmt::format("grid {}", dims3(k.launch.grid)),
+           fmt::format("block {}", dims3(k.launch.block)),
+           k.parts > 1 ? fmt::format("{} parts", k.parts) : "", human_count(k.flops) + "flop",
+           human_bytes(k.bytes), fmt::format("{:.2f} us", k.us), joined(k.ops, 6, ", ")});
+  }
+  return out + t.str();
+}
+
+}  // namespace
+
+std::string to_text(const Report& r, const Program& p, const std::vector<Section>& sections) {
+  std::string out;
+  for (Section s : sections) {
+    switch (s) {
+      case Section::partitions:
+        out += partitions_text(r);
+        break;
+      case Section::breaks:
+        out += breaks_text(r);
+        break;
+      case Section::streams:
+        out += streams_text(r);
+        break;
+      case Section::memory:
+        out += memory_text(r.memory);
+        break;
+      case Section::edges:
+        out += edges_text(r, p);
+        break;
+      case Section::kernels:
+        out += kernels_text(r);
+        break;
+    }
+  }
+  return out;
+}
+
+}  // namespace braid::report

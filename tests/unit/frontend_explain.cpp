@@ -1,0 +1,228 @@
+// explain NODE: every kind of question, and the reasons that keep kernels apart.
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "frontend/compile.hpp"
+#include "frontend/report/explain.hpp"
+#include "made_plan.hpp"
+#include "passes/pipeline.hpp"
+#include "passes/why_apart.hpp"
+#include "random_graph.hpp"
+
+using namespace braid;
+using namespace braid::testing;
+using report::explain;
+
+namespace {
+
+bool has(const std::string& text, std::string_view part) {
+  INFO(text);
+  return text.find(part) != text.npos;
+}
+
+/// The reason between the groups of the ops with these names.
+std::string reason(const Graph& g, std::string_view maker, std::string_view user,
+                   const Options& o = {}) {
+  const Compilation c = run_passes(g.ir(), o, "fuse");
+  uint32_t from = UINT32_MAX, to = UINT32_MAX;
+  ir::ValueId value;
+  for (uint32_t i = 0; i < c.graph.ops().size(); ++i) {
+    const std::string_view name = c.graph.name_of(ir::OpId{i});
+    const uint32_t group = c.fusion.group_of[i];
+    if (group == UINT32_MAX) continue;
+    if (name == maker) {
+      from = group;
+      value = c.graph.ops()[i].result;
+    }
+    if (name == user) to = group;
+  }
+  REQUIRE(from != UINT32_MAX);
+  REQUIRE(to != UINT32_MAX);
+  return why_apart(c.graph, c.homes, c.fusion, from, to, value, o.fuse);
+}
+
+}  // namespace
+
+TEST_CASE("explain: a node says its fragment, stream, kernel, memory and edges") {
+  const Program p = made_of_parts();
+  CHECK(explain(p, "g0.n3", [](report::Ref, report::Ref, uint32_t) { return "a reason"; }) ==
+        R"(g0.n3  row_3   m.toml:14:3
+  computes 1 op: o (add)
+fragment
+  graph g0, run 0 of 3
+  it can be in no other run
+  not later: o is needed by pick (c0), which stands outside graphs, run 1
+stream
+  stream 0, number 3 of 3 there; predicted from 4.00 to 5.00 us
+  follows n1 (q2), whose result it reads
+  waits for n1, n2; n1 ends last, at 3.50 us
+kernel
+  row, grid 1x1x1, block 1x1x1; 100 flop, 2048 B, 1.00 us estimated
+  next to it and why they are kernels of their own
+    g0.n1  makes b      a reason
+    g0.n2  makes c      a reason
+    c0     reads its d  a call of the host is no kernel
+    s1.n0  reads its d  it is in another part
+memory
+  reads   b  f32[256]  temp @1024, 1024 B  from g0.n1
+  reads   c  f32[256]  temp @2048, 1024 B  from g0.n2
+  writes  d  f32[256]  temp @0, 1024 B     before a (until g0.n2); after f (from g2.n0)
+edges
+  from  n1  q2  raw  full  b  (this reads what it writes)
+  from  n2  k   raw  full  c  (this reads what it writes)
+)");
+}
+
+TEST_CASE("explain: what forces a run, from both sides, with its window") {
+  Program p = made_of_parts();
+  std::string text = explain(p, "block1/u");
+  CHECK(has(text,
+            "not earlier: block1/u needs f (g2.n0) needs e (c0), which stands outside "
+            "graphs, run 1\n"));
+  CHECK(!has(text, "not later"));
+  p.bodies[0].nodes[1].latest = 2;
+  p.bodies[0].nodes[1].level = 2;
+  CHECK(has(explain(p, "q"),
+            "it could be in any of the runs 0 to 2; later than it must, so that less stays live "
+            "between graphs"));
+  text = explain(p, "pick");
+  CHECK(has(text, "c0  call of 'sample'   m.toml:40:3\n  calls 1 op: pick (host)\n"));
+  CHECK(has(text,
+            "  the host runs it, in run 1 of 3\n"
+            "  outside graphs: the host function 'sample' returns tensors\n"
+            "  fix: write it as ops, or call it after the last graph\n"));
+  CHECK(has(text, "not earlier: pick needs d (g0.n3), which is in g0, run 0\n"));
+  CHECK(has(text, "not later: pick is needed by block0/u (g2.n0), which is in g2, run 2\n"));
+  text = explain(p, "keep");
+  CHECK(has(
+      text,
+      "kernels without a graph, s1, run 1 of 3\n  outside graphs: it is marked graph = false\n"));
+  CHECK(has(text, "a .braid file cannot"));
+}
+
+TEST_CASE("explain: streams that were free, and in place") {
+  MadePlan m("s");
+  const uint32_t x = m.tensor("x", Segment::input, 64);
+  const uint32_t a = m.tensor("a", Segment::temp, 64, 0), b = m.tensor("b", Segment::temp, 64, 0);
+  const uint32_t y = m.tensor("y", Segment::output, 64);
+  m.body(0);
+  m.node(0, {"a"}, {x}, {a});
+  m.node(0, {"b"}, {a}, {b});
+  m.node(0, {"y"}, {x}, {y});
+  m.edge(0, 1, EdgeReason::raw, a);
+  m.edge(1, 2, EdgeReason::lane);
+  CHECK(has(explain(m.p, "n1"), "in place over a\n"));
+  CHECK(has(explain(m.p, "n0"), "after b (from g0.n1)\n"));
+  const std::string text = explain(m.p, "y");
+  CHECK(
+      has(text, "follows n1 (b), whose result it does not need: that was the stream to be free\n"));
+  CHECK(has(text, "(keeps the stream in order)"));
+  CHECK(has(text, "everything is in this one graph"));
+  CHECK(has(text, "bytes of its own"));
+}
+
+TEST_CASE("explain: scopes, kernels and buffers") {
+  MadePlan m("s");
+  const uint32_t x = m.tensor("x", Segment::input, 64), y = m.tensor("y", Segment::output, 64);
+  const uint32_t a = m.tensor("mid (exp)", Segment::temp, 64);
+  m.body(0);
+  m.node(0, {"mlp/a (exp)"}, {x}, {a});
+  m.node(0, {"mlp/b (exp)"}, {a}, {y});
+  CHECK(explain(m.p, "mlp") ==
+        "'mlp': ops in 2 kernels\n"
+        "  g0.n0  stream 0  row_0  1.00 us  m.toml:11:3  mlp/a (exp)\n"
+        "  g0.n1  stream 0  row_1  1.00 us  m.toml:12:3  mlp/b (exp)\n"
+        "ask for one of them, as in 'braid explain g0.n0 MODEL'\n");
+  CHECK(has(explain(m.p, "row_1"), "row_1: a row kernel, 1 node\n"));
+  CHECK(explain(m.p, "mid") ==
+        "mid (exp)  temp f32[64], 256 B, at 0 of the arena\n"
+        "  written by g0.n0 (mlp/a)\n"
+        "  read by g0.n1 (mlp/b)\n"
+        "  needed from g0.n0 to g0.n1\n"
+        "  shares bytes with nobody\n");
+  CHECK(has(explain(m.p, "x"), "no kernel writes it: its values come from outside\n"));
+  const Program parts = made_of_parts();
+  CHECK(has(explain(parts, "a"), "shares bytes with d (g0.n3 to s1.n0), f (g2.n0 to g2.n1)\n"));
+}
+
+TEST_CASE("explain: what the plan lacks, with suggestions") {
+  const Program p = made_of_parts();
+  CHECK_THROWS_WITH_AS(explain(p, "n0"), "there are 3 nodes 'n0': 'g0.n0', 's1.n0', 'g2.n0'",
+                       std::invalid_argument);
+  CHECK(has(explain(p, "n3"), "g0.n3"));  // only one graph has so many
+  CHECK_THROWS_WITH_AS(explain(p, "embd"),
+                       "the plan has no node, op, kernel or buffer 'embd'; did you mean 'embed'?",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(explain(p, "nonsense_at_all"), std::invalid_argument);
+}
+
+TEST_CASE("why apart: each of fusion's rules") {
+  {
+    Graph g("dots");
+    const Tensor x = g.input("x", {f32, {8, 16}});
+    const Tensor a = exp(x).named("a");
+    const Tensor d = matmul(a, g.param("w", {f32, {16, 8}})).named("d");
+    const Tensor e = matmul(d, g.param("v", {f32, {8, 4}})).named("e");
+    const Tensor s = sum(e, {.axes = {1}}).named("s");
+    g.output("y", s);
+    CHECK(reason(g, "a", "d") ==
+          "'d' (dot) reads its operands from memory, each element many times");
+    CHECK(has(reason(g, "e", "s"), "a dot takes only ops element by element on its result"));
+    Options off;
+    off.fuse = false;
+    CHECK(reason(g, "a", "d", off) == "fusion is off");
+  }
+  {
+    Graph g("index");
+    const Tensor x = g.input("x", {f32, {8, 8}});
+    const Tensor a = exp(x).named("a");
+    g.output("y", tanh(transpose(a, {1, 0})).named("b"));
+    CHECK(reason(g, "a", "b") ==
+          "'b' (tanh) reads it at another index than its own, through transpose");
+  }
+  {
+    Graph g("rows");
+    const Tensor x = g.input("x", {f32, {8, 16}});
+    const Tensor m = sum(exp(x), {.axes = {1}}).named("m");
+    const Tensor k = (x * reshape(m, {8, 1})).named("k");
+    g.output("y", sum(k, {.axes = {0}}).named("n"));
+    CHECK(has(reason(g, "k", "n"), "reduces other axes than its operand's kernel"));
+  }
+  {
+    Graph g("gather");
+    const Tensor t = exp(g.input("x", {f32, {8, 16}})).named("t");
+    g.output("y", gather(t, g.input("i", {i32, {3}})).named("p"));
+    CHECK(has(reason(g, "t", "p"), "reads from memory: the index decides which element"));
+  }
+  {
+    Graph g("sizes");
+    const Tensor x = g.input("x", {f32, {8, 16}});
+    const Tensor a = exp(x).named("a");
+    g.output("y", tanh(slice(a, {.axis = 0, .start = 0, .stop = 4})).named("b"));
+    CHECK(reason(g, "a", "b") == "'b' (tanh) works on 64 elements and its operand's kernel on 128");
+  }
+}
+
+TEST_CASE("why apart: there is a reason for every two kernels that hand on a value") {
+  size_t pairs = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    test::RandomGraphOptions options;
+    options.ops = 40;
+    const Compilation c = run_passes(test::random_graph(seed, options), Options{}, "fuse");
+    const std::vector<ir::ValueId> source = memory_sources(c.graph);
+    for (uint32_t i = 0; i < c.graph.ops().size(); ++i) {
+      const uint32_t to = c.fusion.group_of[i];
+      for (ir::ValueId v : c.graph.ops()[i].operands) {
+        const ir::ValueId value = source[v.index];
+        const uint32_t from = c.fusion.group_of[c.graph.value(value).def.index];
+        if (to == UINT32_MAX || from == UINT32_MAX) continue;
+        const std::string text = why_apart(c.graph, c.homes, c.fusion, from, to, value, true);
+        CAPTURE(seed);
+        CHECK(text.empty() == (from == to));
+        pairs += from != to;
+      }
+    }
+  }
+  CHECK(pairs > 300);
+}
