@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "frontend/cli/cli.hpp"
+#include "frontend/report/cpp.hpp"
 #include "frontend/report/html.hpp"
 #include "frontend/report/report.hpp"
 #include "ir/program_dot.hpp"
@@ -77,6 +78,10 @@ int inspect_command(const InspectArgs& a, const GlobalArgs& g) {
   if (a.format == "program") print_out(to_json(p, a.source));
   if (a.format == "dot") print_out(to_dot(p, fold_of(a.fold)));
   if (a.format == "html") print_out(to_html(p));
+  if (a.format == "cpp") {
+    compile_kernels(plan.program, g);
+    print_out(to_cpp(p));
+  }
   if (!report) return kOk;
   report::Report r = report::make_report(p);
   r.comparison = comparison;

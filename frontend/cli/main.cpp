@@ -206,8 +206,9 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
                 "kernels; all: also every node, argument and buffer")
       ->type_name("LIST");
   c->add_option("--format", a.inspect.format,
-                "text, json (the report), program (the whole plan as JSON), dot or html")
-      ->check(CLI::IsMember({"text", "json", "program", "dot", "html"}));
+                "text, json (the report), program (the whole plan as JSON), dot, html, or cpp (a "
+                "program of its own: the plan's CUDA calls, with its cubins)")
+      ->check(CLI::IsMember({"text", "json", "program", "dot", "html", "cpp"}));
   add_switch(*c, "fold", a.inspect.fold,
              "draw the copies of a repeated block once (default: above 300 nodes)");
   c->add_flag("--source", a.inspect.source, "with the kernels' CUDA text (text and program)");

@@ -1,0 +1,205 @@
+// inspect --format=cpp: the programs are built with the system's compiler and run on the simulator,
+// whose images stand in for cubins; they must compute what Executable does, bit for bit.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "frontend/compile.hpp"
+#include "frontend/npy.hpp"
+#include "frontend/report/cpp.hpp"
+#include "frontend/toml.hpp"
+#include "frontend_plans.hpp"
+#include "ir/file.hpp"
+#include "runtime/device.hpp"
+#include "runtime/simulator.hpp"
+#include "temp_folder.hpp"
+
+using namespace braid;
+using braid::testing::TempFolder;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// With the simulator's images in the place of cubins.
+Program with_images(Program p) {
+  for (uint32_t m = 0; m < p.modules.size(); ++m) {
+    p.modules[m].image = runtime::simulator_image(p, m);
+  }
+  return p;
+}
+
+struct Ran {
+  int code = 0;
+  std::string out, err;
+};
+
+Ran run(const TempFolder& folder, const std::string& command) {
+  const std::string out = folder.path + "/stdout.txt", err = folder.path + "/stderr.txt";
+  const int status = std::system(fmt::format("{} >{} 2>{}", command, out, err).c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  write_file(path, text.data(), text.size());
+}
+
+constexpr const char* kWarnings = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror";
+
+/// A plan's program, built.
+class Built {
+ public:
+  explicit Built(const std::string& text) {
+    write_text(folder_.path + "/plan.cpp", text);
+    const Ran r = run(folder_, fmt::format("{} -std=c++20 -O0 {} -shared -fPIC {}/plan.cpp -I{} "
+                                           "-o {}/plan.so",
+                                           BRAID_CXX, kWarnings, folder_.path, BRAID_CUDA_INCLUDE,
+                                           folder_.path));
+    REQUIRE_MESSAGE(r.code == 0, r.err);
+    fs::create_directory(data());
+  }
+  std::string data() const { return folder_.path + "/data"; }
+  Ran operator()(const std::string& arguments) const {
+    return run(folder_, fmt::format("{} {}/plan.so {}", BRAID_PLAN_RUNNER, folder_.path, arguments));
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+void identity(std::span<const HostTensor> in, std::span<HostTensor> out) {
+  for (size_t i = 0; i < in.size(); ++i) out[i].bytes = in[i].bytes;
+}
+
+/// The tool's run: what the seed and the names give, except for what is given.
+std::map<std::string, HostTensor> expected(const Program& p,
+                                           const std::map<std::string, HostTensor>& given = {},
+                                           const std::map<std::string, double>& scalars = {}) {
+  Store store(Device::open("sim"));
+  store.declare(p, 1);
+  std::map<std::string, HostTensor> in;
+  for (const Binding& b : p.inputs) in[b.name] = random_tensor(p.buffers[b.buffer].type, 1, b.name);
+  for (const auto& [name, value] : given) {
+    if (in.contains(name)) {
+      in[name] = value;
+    } else {
+      store.set(name, value);
+    }
+  }
+  Executable e(p, store,
+               {{"identity", identity},
+                {"print", [](std::span<const HostTensor>, std::span<HostTensor>) {}}});
+  for (const auto& [name, value] : scalars) e.set(name, value);
+  return e.run(in);
+}
+
+void same_outputs(const Built& plan, const std::map<std::string, HostTensor>& want) {
+  for (const auto& [name, value] : want) {
+    CAPTURE(name);
+    write_npy(plan.data() + "/want.npy", value);
+    CHECK(read_file(plan.data() + "/" + name + ".out.npy") ==
+          read_file(plan.data() + "/want.npy"));
+    CHECK(std::any_of(value.bytes.begin(), value.bytes.end(),
+                      [](std::byte b) { return b != std::byte{0}; }));
+  }
+}
+
+size_t count(const std::string& text, std::string_view what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+/// Two graphs around host calls, a body of kernels alone, a scalar, independent branches, a param
+/// that changes, a constant, every kind of init.
+Program build_many() {
+  Graph g("many");
+  const Tensor x = g.input("x", {f32, {8, 16}});
+  const Tensor k = g.input("block/k", {i32, {8}});
+  const Tensor gain = g.scalar("gain", f32, 1.5);
+  const Tensor state = g.param("block/state", {f32, {8, 16}}, {.init = Init::zeros});
+  std::vector<Tensor> branches;
+  for (int i = 0; i < 3; ++i) {
+    branches.push_back(relu(linear(g, fmt::format("l{}", i), x * gain, 16 + 16 * i)));
+  }
+  const Tensor h = branches[0] + state;
+  g.assign(state, h);
+  const std::vector<Tensor> back =
+      g.host("identity", {h, k}, {{f32, {8, 16}}, {i32, {8}}}, {.name = "trip"});
+  g.host("print", {branches[1]});
+  g.output("y", softmax(back[0], 1));
+  g.output("n", back[1] + k);
+  g.output("wide", cast(branches[2], bf16));
+  return compile(g);
+}
+
+}  // namespace
+
+TEST_CASE("cpp: the program of the perceptron computes what the tool does") {
+  const std::string file = fmt::format("{}/examples/mlp.toml", BRAID_SOURCE_DIR);
+  const TomlModel model = read_toml(read_file(file), "mlp.toml");
+  const Program p = with_images(compile(model.graph->ir()));
+  const std::string text = to_cpp(p);
+  CHECK(to_cpp(p) == text);
+  CHECK(count(text, "CALL(cuGraphAddNode(") == p.bodies[0].nodes.size());
+  CHECK(count(text, "CALL(cuGraphInstantiateWithParams(") == 1);
+  CHECK(text.find("// n0, stream 0: h/dot, h (add), a (relu) (mlp.toml:24:21)") !=
+        std::string::npos);
+
+  const Built plan(text);
+  Ran r = plan(plan.data() + " 0");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(r.out.rfind("y f32[128,16] ", 0) == 0);
+  same_outputs(plan, expected(p));
+
+  const HostTensor x = random_tensor({f32, {128, 256}}, 7, "other");
+  const HostTensor b2 = random_tensor({f32, {16}}, 8, "other");
+  write_npy(plan.data() + "/x.npy", x);
+  write_npy(plan.data() + "/b2.npy", b2);
+  r = plan(plan.data() + " 1");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(r.out.find(" us a launch") != std::string::npos);
+  same_outputs(plan, expected(p, {{"x", x}, {"b2", b2}}));
+
+  write_npy(plan.data() + "/x.npy", b2);
+  r = plan(plan.data() + " 0");
+  CHECK(r.code == 1);
+  CHECK(r.err.find("x.npy: it holds {'descr':'<f4','fortran_order':False,'shape':(16,),}; x is "
+                   "f32[128,256]") != std::string::npos);
+  CHECK(plan("a b c").code == 1);
+  CHECK(plan("a fast").err.find("usage: ") != std::string::npos);
+}
+
+TEST_CASE("cpp: graphs, kernels outside graphs, host calls, scalars and params that change") {
+  const Program p = with_images(build_many());
+  REQUIRE(p.calls.size() == 2);
+  REQUIRE(p.bodies.size() >= 2);
+  const std::string text = to_cpp(p);
+  size_t nodes = 0;
+  for (const Body& b : p.bodies) nodes += b.stream ? 0 : b.nodes.size();
+  CHECK(count(text, "CALL(cuGraphAddNode(") == nodes);
+
+  const Built plan(text);
+  Ran r = plan(plan.data() + " 0");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(r.err.rfind("f32[8,32]: ", 0) == 0);
+  same_outputs(plan, expected(p));
+
+  HostTensor gain({f32, {}});
+  gain.set(0, -0.75);
+  write_npy(plan.data() + "/gain.npy", gain);
+  const HostTensor state = random_tensor({f32, {8, 16}}, 5, "state");
+  const HostTensor k = random_tensor({i32, {8}}, 5, "k");
+  fs::create_directory(plan.data() + "/block");
+  write_npy(plan.data() + "/block/state.npy", state);
+  write_npy(plan.data() + "/block/k.npy", k);
+  r = plan(plan.data() + " 2");
+  REQUIRE_MESSAGE(r.code == 0, r.err);
+  CHECK(count(r.err, "\n") == 1);  // timed launches print nothing
+  same_outputs(plan,
+               expected(p, {{"block/state", state}, {"block/k", k}}, {{"gain", -0.75}}));
+}
