@@ -55,16 +55,17 @@ class Built {
  public:
   explicit Built(const std::string& text) {
     write_text(folder_.path + "/plan.cpp", text);
-    const Ran r = run(folder_, fmt::format("{} -std=c++20 -O0 {} -shared -fPIC {}/plan.cpp -I{} "
-                                           "-o {}/plan.so",
-                                           BRAID_CXX, kWarnings, folder_.path, BRAID_CUDA_INCLUDE,
-                                           folder_.path));
+    const Ran r = run(
+        folder_, fmt::format("{} -std=c++20 -O0 {} -shared -fPIC {}/plan.cpp -I{} "
+                             "-o {}/plan.so",
+                             BRAID_CXX, kWarnings, folder_.path, BRAID_CUDA_INCLUDE, folder_.path));
     REQUIRE_MESSAGE(r.code == 0, r.err);
     fs::create_directory(data());
   }
   std::string data() const { return folder_.path + "/data"; }
   Ran operator()(const std::string& arguments) const {
-    return run(folder_, fmt::format("{} {}/plan.so {}", BRAID_PLAN_RUNNER, folder_.path, arguments));
+    return run(folder_,
+               fmt::format("{} {}/plan.so {}", BRAID_PLAN_RUNNER, folder_.path, arguments));
   }
 
  private:
@@ -101,8 +102,7 @@ void same_outputs(const Built& plan, const std::map<std::string, HostTensor>& wa
   for (const auto& [name, value] : want) {
     CAPTURE(name);
     write_npy(plan.data() + "/want.npy", value);
-    CHECK(read_file(plan.data() + "/" + name + ".out.npy") ==
-          read_file(plan.data() + "/want.npy"));
+    CHECK(read_file(plan.data() + "/" + name + ".out.npy") == read_file(plan.data() + "/want.npy"));
     CHECK(std::any_of(value.bytes.begin(), value.bytes.end(),
                       [](std::byte b) { return b != std::byte{0}; }));
   }
@@ -114,27 +114,37 @@ size_t count(const std::string& text, std::string_view what) {
   return n;
 }
 
-/// Two graphs around host calls, a body of kernels alone, a scalar, independent branches, a param
-/// that changes, a constant, every kind of init.
-Program build_many() {
-  Graph g("many");
+/// Graphs around host calls, kernels outside graphs, a scalar, branches, params that change, a
+/// constant, every init and dtype.
+void build_many(Graph& g) {
   const Tensor x = g.input("x", {f32, {8, 16}});
-  const Tensor k = g.input("block/k", {i32, {8}});
+  const Scope block = g.scope("block");
+  const Tensor k = g.input("k", {i32, {8}});
+  const Tensor flags = g.input("flags", {b1, {8, 16}});
+  const Tensor half = g.input("half", {f16, {3, 5}});
   const Tensor gain = g.scalar("gain", f32, 1.5);
-  const Tensor state = g.param("block/state", {f32, {8, 16}}, {.init = Init::zeros});
+  const Tensor state = g.param("state", {f32, {8, 16}}, {.init = ir::Init::zeros});
+  const Tensor shift = g.param("shift", {bf16, {16}}, {.scale = 3});
+  const Tensor ones = g.param("ones", {f64, {8, 1}}, {.init = ir::Init::ones});
+  const HostTensor table = random_tensor({f32, {8, 16}}, 9, "table");
   std::vector<Tensor> branches;
   for (int i = 0; i < 3; ++i) {
     branches.push_back(relu(linear(g, fmt::format("l{}", i), x * gain, 16 + 16 * i)));
   }
-  const Tensor h = branches[0] + state;
+  const Tensor h = select(flags, branches[0] + state, g.constant(table));
   g.assign(state, h);
-  const std::vector<Tensor> back =
-      g.host("identity", {h, k}, {{f32, {8, 16}}, {i32, {8}}}, {.name = "trip"});
+  const std::vector<Tensor> back = g.host("identity", {h, k}, {{f32, {8, 16}}, {i32, {8}}});
   g.host("print", {branches[1]});
-  g.output("y", softmax(back[0], 1));
+  const Tensor soft = [&] {
+    const Outside outside = g.outside_graphs();
+    return softmax(back[0], 1);
+  }();
+  g.output("y", soft * gain + branches[0]);
   g.output("n", back[1] + k);
   g.output("wide", cast(branches[2], bf16));
-  return compile(g);
+  g.output("shifted", cast(shift, f32) + h);
+  g.output("exact", cast(h, f64) + ones);
+  g.output("halved", half * 0.5);
 }
 
 }  // namespace
@@ -175,9 +185,15 @@ TEST_CASE("cpp: the program of the perceptron computes what the tool does") {
 }
 
 TEST_CASE("cpp: graphs, kernels outside graphs, host calls, scalars and params that change") {
-  const Program p = with_images(build_many());
+  Graph g("many");
+  build_many(g);
+  const Program p = with_images(compile(g));
   REQUIRE(p.calls.size() == 2);
-  REQUIRE(p.bodies.size() >= 2);
+  const auto outside =
+      std::count_if(p.bodies.begin(), p.bodies.end(), [](const Body& b) { return b.stream; });
+  REQUIRE(outside >= 1);
+  REQUIRE(static_cast<std::ptrdiff_t>(p.bodies.size()) >= outside + 2);
+  REQUIRE(!p.constants.empty());
   const std::string text = to_cpp(p);
   size_t nodes = 0;
   for (const Body& b : p.bodies) nodes += b.stream ? 0 : b.nodes.size();
@@ -191,15 +207,15 @@ TEST_CASE("cpp: graphs, kernels outside graphs, host calls, scalars and params t
 
   HostTensor gain({f32, {}});
   gain.set(0, -0.75);
-  write_npy(plan.data() + "/gain.npy", gain);
+  fs::create_directory(plan.data() + "/block");
+  write_npy(plan.data() + "/block/gain.npy", gain);
   const HostTensor state = random_tensor({f32, {8, 16}}, 5, "state");
   const HostTensor k = random_tensor({i32, {8}}, 5, "k");
-  fs::create_directory(plan.data() + "/block");
   write_npy(plan.data() + "/block/state.npy", state);
   write_npy(plan.data() + "/block/k.npy", k);
   r = plan(plan.data() + " 2");
   REQUIRE_MESSAGE(r.code == 0, r.err);
   CHECK(count(r.err, "\n") == 1);  // timed launches print nothing
   same_outputs(plan,
-               expected(p, {{"block/state", state}, {"block/k", k}}, {{"gain", -0.75}}));
+               expected(p, {{"block/state", state}, {"block/k", k}}, {{"block/gain", -0.75}}));
 }
