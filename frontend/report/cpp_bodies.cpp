@@ -52,17 +52,13 @@ void Emitter::node_head(const Body& body, uint32_t n) {
 }
 
 void Emitter::arguments(const Node& node) {
-  std::vector<std::string> values, pointers;
-  for (size_t a = 0; a < node.args.size(); ++a) {
-    values.push_back(address(node.args[a]));
-    pointers.push_back(fmt::format("&a[{}]", a));
-  }
-  if (values.empty()) {
-    put("    void** arguments = nullptr;\n");
-    return;
-  }
-  put("    CUdeviceptr a[] = {{{}}};\n", fmt::join(values, ", "));
-  put("    void* arguments[] = {{{}}};\n", fmt::join(pointers, ", "));
+  std::vector<std::string> values;
+  for (const uint32_t view : node.args) values.push_back(address(view));
+  // An array has an element.
+  if (values.empty()) values.push_back("0");
+  const Kernel& k = p_.kernels[node.kernel];
+  out_ += list_lines("    CUdeviceptr a[] = {", values, "};", values.size() / k.parts);
+  put("    auto arguments = pointers_to(a);\n");
 }
 
 void Emitter::graph_body(uint32_t index) {
@@ -85,10 +81,10 @@ void Emitter::graph_body(uint32_t index) {
       edges.push_back(e->kind == EdgeKind::programmatic ? "programmatic" : "full");
     }
     if (!from.empty()) {
-      put("    const CUgraphNode from[] = {{{}}};\n", fmt::join(from, ", "));
-      put("    const CUgraphEdgeData edges[] = {{{}}};\n", fmt::join(edges, ", "));
+      out_ += list_lines("    const CUgraphNode from[] = {", from, "};");
+      out_ += list_lines("    const CUgraphEdgeData edges[] = {", edges, "};");
     }
-    put("    CUgraphNodeParams node = kernel_node({}, arguments);\n",
+    put("    CUgraphNodeParams node = kernel_node({}, arguments.data());\n",
         kernel_name(body.nodes[n].kernel));
     put("    CALL(cuGraphAddNode(&n{}, {}, {}, {}, {}, &node));\n  }}\n", n, name,
         from.empty() ? "nullptr" : "from", from.empty() ? "nullptr" : "edges", from.size());
@@ -110,7 +106,8 @@ void Emitter::stream_body(uint32_t index) {
     const LaunchShape& l = p_.kernels[body.nodes[n].kernel].launch;
     put("  {{\n");
     arguments(body.nodes[n]);
-    put("    CALL(cuLaunchKernel({}.function, {}, {}, {}, stream, arguments, nullptr));\n  }}\n",
+    put("    CALL(cuLaunchKernel({}.function, {}, {}, {}, stream, arguments.data(), nullptr));\n  "
+        "}}\n",
         kernel_name(body.nodes[n].kernel), fmt::join(l.grid, ", "), fmt::join(l.block, ", "),
         l.shared_bytes);
   }

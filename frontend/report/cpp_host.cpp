@@ -41,9 +41,10 @@ void Emitter::host_functions() {
     } else if (f == "print") {
       out_ += kHostPrint;
     } else {
-      put("\n  fail({} \" calls the host function \" {} \", whose body is not part of a plan: "
-          "write it here, \" {});\n",
-          literal(p_.name), literal("'" + f + "'"), literal("in " + name));
+      put("\n  fail({});\n",
+          literal(fmt::format("{} calls the host function '{}', whose body is not part of a plan: "
+                              "write it here, in {}",
+                              comment(p_.name), comment(f), name)));
     }
     put("}}\n");
   }

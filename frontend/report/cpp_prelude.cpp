@@ -7,6 +7,7 @@ namespace braid::cpp_text {
 const std::string_view kPrelude = R"prelude(#include <cuda.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -53,6 +54,13 @@ struct Kernel {
   CUfunction function = nullptr;
 };
 
+template <size_t n>
+std::array<void*, n> pointers_to(CUdeviceptr (&arguments)[n]) {
+  std::array<void*, n> out;
+  for (size_t i = 0; i < n; ++i) out[i] = &arguments[i];
+  return out;
+}
+
 CUgraphNodeParams kernel_node(const Kernel& k, void** arguments) {
   CUgraphNodeParams params{};  // unused bytes must be zero
   params.type = CU_GRAPH_NODE_TYPE_KERNEL;
@@ -69,8 +77,8 @@ CUgraphNodeParams kernel_node(const Kernel& k, void** arguments) {
 }
 
 // An edge that waits for the end of a kernel, and one that waits until it lets others begin.
-constexpr CUgraphEdgeData full{};
-constexpr CUgraphEdgeData programmatic{
+inline constexpr CUgraphEdgeData full{};
+inline constexpr CUgraphEdgeData programmatic{
     CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}};
 
 // ---- Elements ----

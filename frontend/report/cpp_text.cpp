@@ -79,6 +79,28 @@ std::string comment_lines(std::string_view indent, std::string_view text) {
   return out;
 }
 
+std::string list_lines(std::string_view begin, std::span<const std::string> items,
+                       std::string_view end, size_t group) {
+  const std::string indent(std::min(begin.find_first_not_of(' '), begin.size()) + 4, ' ');
+  const bool grouped = group > 0 && group < items.size();
+  std::string out, line(begin);
+  const auto end_line = [&] {
+    if (line != indent) out += line + "\n";
+    line = indent;
+  };
+  if (grouped) end_line();
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item = items[i] + (i + 1 < items.size() ? "," : std::string(end));
+    const bool begins = line == indent || line == begin;
+    if (!begins && ((grouped && i % group == 0) || line.size() + 1 + item.size() > kColumns)) {
+      end_line();
+    }
+    line += (line == indent || line == begin ? "" : " ") + item;
+  }
+  end_line();
+  return out;
+}
+
 std::string identifier(std::string_view name) {
   std::string out;
   for (const char c : name.substr(0, kLongestName)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <span>
 #include <string>
@@ -26,6 +27,10 @@ std::string literal_lines(std::span<const std::byte> data);
 std::string comment(std::string_view text);
 /// "// " lines of words that break at 100 columns, each behind `indent`.
 std::string comment_lines(std::string_view indent, std::string_view text);
+/// `begin`, the items with commas, `end`: in lines that break at 100 columns, and behind every
+/// `group` items (0: none).
+std::string list_lines(std::string_view begin, std::span<const std::string> items,
+                       std::string_view end, size_t group = 0);
 /// What may stand in a C++ name behind a letter: letters, digits and single underscores.
 std::string identifier(std::string_view name);
 

@@ -168,6 +168,9 @@ TEST_CASE("NVRTC that cannot be loaded is 3") {
   const Bench::Result r = b.braid("compile m.toml -o m.braid", "BRAID_NVRTC=/nowhere/libnvrtc.so");
   expect(r, 3, "NVRTC 12.8 or newer was not found");
   CHECK(!fs::exists(b.at("m.braid")));
+  const Bench::Result cpp = b.braid("inspect m.toml --format=cpp", "BRAID_NVRTC=/nowhere/lib.so");
+  expect(cpp, 3, "NVRTC 12.8 or newer was not found");
+  CHECK(cpp.out.empty());
 }
 
 TEST_CASE("the dumps have the same bytes on every run") {
@@ -225,6 +228,10 @@ TEST_CASE("a compiled file shows and computes what its model does") {
     CHECK(b.braid(fmt::format("inspect m.braid --format={}", format)).out ==
           b.braid(fmt::format("inspect m.toml --format={}", format)).out);
   }
+  r = b.braid("inspect m.braid --format=cpp", "BRAID_NVRTC=/nowhere/libnvrtc.so");
+  expect(r, 0);
+  CHECK(has(r.out, "CALL(cuGraphAddNode(&n0, g0, "));
+  CHECK(r.out == b.braid("inspect m.toml --format=cpp").out);
   r = b.braid("run m.braid --device sim --seed 3");
   CHECK(has(r.err, " random values: --weights FILE gives them others"));
   expect(r, 0);

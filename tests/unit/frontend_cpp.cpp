@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <limits>
 
 #include "frontend/compile.hpp"
 #include "frontend/npy.hpp"
@@ -218,4 +218,87 @@ TEST_CASE("cpp: graphs, kernels outside graphs, host calls, scalars and params t
   CHECK(count(r.err, "\n") == 1);  // timed launches print nothing
   same_outputs(plan,
                expected(p, {{"block/state", state}, {"block/k", k}}, {{"block/gain", -0.75}}));
+}
+
+TEST_CASE(
+    "cpp: lanes, programmatic edges and kernels of several parts stand as the plan has them") {
+  Graph g("lanes");
+  testing::build_attention(g);
+  Program p = testing::spread(compile(g), 3);
+  REQUIRE(!p.bodies[0].edges.empty());
+  p = with_images(std::move(p));
+  {
+    const Built plan(to_cpp(p));
+    const Ran r = plan(plan.data() + " 0");
+    REQUIRE_MESSAGE(r.code == 0, r.err);
+    same_outputs(plan, expected(p));
+  }
+
+  for (Edge& e : p.bodies[0].edges) e.kind = EdgeKind::programmatic;
+  const std::string text = to_cpp(p);
+  size_t edges = 0;
+  for (size_t at = text.find("edges[] = {"); at != std::string::npos;
+       at = text.find("edges[] = {", at + 1)) {
+    const std::string list = text.substr(at, text.find("};", at) - at);
+    edges += count(list, "programmatic");
+    CHECK(count(list, "full") == 0);
+  }
+  CHECK(edges == p.bodies[0].edges.size());
+}
+
+TEST_CASE("cpp: no name breaks out of its place") {
+  constexpr char kText[] = "a\"b\\ */ // ?\?/\n#error x\r\0\xff\xe2\x80\xae(%s)\"; } \\";
+  const std::string hostile(kText, sizeof kText - 1);
+  Graph g("names");
+  const Tensor x = g.input("x", {f32, {4, 4}});
+  const Tensor w = g.param("w", {f32, {4, 4}});
+  const Tensor h = relu(x + w);
+  const Tensor back = g.host("identity", {h}, {{f32, {4, 4}}})[0];
+  g.output("y", back * g.scalar("s", f32, 2));
+  g.output("z", h + 1.0);
+  Program p = with_images(compile(g));
+  p.name = p.options = p.target.arch = hostile;
+  p.inputs[0].name = hostile + "in";
+  p.params[0].name = "a/../../" + hostile;
+  p.scalars[0].name = "";
+  p.scalars[0].initial = -std::numeric_limits<double>::infinity();
+  p.params[0].scale = std::numeric_limits<double>::infinity();
+  p.outputs[0].name = "../up";
+  p.outputs[1].name = "_/up";  // the same file as the other
+  for (Buffer& b : p.buffers) b.name = hostile;
+  for (Body& b : p.bodies) {
+    for (Node& n : b.nodes) n.ops = {hostile, hostile}, n.place = hostile;
+  }
+  for (Call& c : p.calls) c.op = c.place = hostile;
+  const std::string text = to_cpp(p);
+  CHECK(std::all_of(text.begin(), text.end(),
+                    [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+  CHECK(count(text, "\n#error") == 1);  // our own
+  const Built plan(text);
+  const Ran r = plan(plan.data() + " 0");
+  CHECK_MESSAGE(r.code == 0, r.err);
+  CHECK(fs::exists(plan.data() + "/_/up.out.npy"));
+  CHECK(fs::exists(plan.data() + "/_/up_2.out.npy"));
+
+  // A function that is not the tool's, and symbols, which the images above had to know.
+  for (Call& c : p.calls) c.function = hostile;
+  const Built other(to_cpp(p));
+  const Ran stopped = other("");
+  CHECK(stopped.code == 1);
+  CHECK(stopped.err.find("whose body is not part of a plan: write it here, in host0_a_b_") !=
+        std::string::npos);
+  for (Kernel& k : p.kernels) k.symbol = hostile;
+  const Built symbols(to_cpp(p));
+  CHECK(symbols("").err.find("CUDA_ERROR_NOT_FOUND") != std::string::npos);
+}
+
+TEST_CASE("cpp: without cubins there is no program") {
+  Graph g("raw");
+  g.output("y", relu(g.input("x", {f32, {4}})));
+  try {
+    to_cpp(compile(g));
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.diagnostics().at(0).code == "E0813");
+  }
 }
