@@ -42,7 +42,8 @@ void check(CUresult result, const char* call, int line) {
   if (result == CUDA_SUCCESS) return;
   const char* name = nullptr;
   if (cuGetErrorName(result, &name) != CUDA_SUCCESS || !name) name = "an unknown error";
-  std::string text = "line " + std::to_string(line) + ": " + call + ": " + name;
+  std::string text = "line " + std::to_string(line) + ": " + call + ": " + name + " (" +
+                     std::to_string(static_cast<int>(result)) + ")";
   if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) text += ", the kernels are compiled for another GPU";
   fail(text);
 }

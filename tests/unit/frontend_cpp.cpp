@@ -180,6 +180,18 @@ TEST_CASE("cpp: the program of the perceptron computes what the tool does") {
   CHECK(r.code == 1);
   CHECK(r.err.find("x.npy: it holds {'descr':'<f4','fortran_order':False,'shape':(16,),}; x is "
                    "f32[128,256]") != std::string::npos);
+  // The simulator sees what a program leaves out.
+  std::string unordered = text;
+  const std::string_view edge = ", from, edges, 1, &node)";
+  unordered.replace(unordered.find(edge), edge.size(), ", nullptr, nullptr, 0, &node)");
+  const std::string unused = "const CUgraph";
+  for (size_t at = unordered.find(unused); at != std::string::npos;
+       at = unordered.find(unused, at + 20)) {
+    unordered.insert(at, "[[maybe_unused]] ");
+  }
+  r = Built(unordered)("");
+  CHECK(r.code == 1);
+  CHECK(r.err.find("race") != std::string::npos);
   CHECK(plan("a b c").code == 1);
   CHECK(plan("a fast").err.find("usage: ") != std::string::npos);
 }
