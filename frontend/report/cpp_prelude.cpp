@@ -234,6 +234,7 @@ Bytes values_of(const std::string& folder, const Tensor& t, Bytes values) {
   std::string header(reinterpret_cast<const char*>(file.data()) + start, length);
   std::erase_if(header, [](char c) { return c == ' ' || c == '\n'; });
   if (header != t.header) reject("it holds " + header);
+  std::fprintf(stderr, "read %s\n", path.c_str());
   const bool wide = t.dtype == DType::bf16;
   const unsigned char* elements = file.data() + start + length;
   if (file.size() - start - length != t.count * (wide ? 4 : size_of(t.dtype))) {
