@@ -47,9 +47,9 @@ void check_run(const ir::Graph& graph, const HostFunctions& functions,
   uint64_t seed = 1;
   for (const Binding& b : program.inputs) {
     given[b.name] = random_values(program.buffers[b.buffer].type, ++seed);
-    inputs[b.name] = ir::widen(given[b.name]);
+    inputs[b.name] = widen(given[b.name]);
   }
-  for (const ParamBinding& p : program.params) params[p.name] = ir::widen(store.get(p.name));
+  for (const ParamBinding& p : program.params) params[p.name] = widen(store.get(p.name));
   Executable executable(program, store, functions);
   for (int launch = 0; launch < 3; ++launch) {
     executable.poison();
