@@ -60,7 +60,7 @@ void check_run(const ir::Graph& graph, const HostFunctions& functions,
       CAPTURE(name);
       double error = 0, norm = 0;
       for (int64_t i = 0; i < value.type.shape.numel(); ++i) {
-        const double reference = ir::narrow(value).at(i);
+        const double reference = narrow(value).at(i);
         error += std::pow(outputs.at(name).at(i) - reference, 2);
         norm += reference * reference;
       }
