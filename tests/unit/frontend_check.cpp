@@ -98,7 +98,21 @@ struct Overlap {
   bool in_one_node;  // some node touches both
 };
 
-/// All pairs of temporaries, moved to bytes that nobody else has.
+/// Whether some node may write one of the two in place of the other.
+bool in_place(const Program& p, const Body& body, uint32_t a, uint32_t b) {
+  for (const Node& node : body.nodes) {
+    const auto is = [&](uint32_t slot, uint32_t buffer) {
+      return p.views[node.args[slot]].buffer == buffer;
+    };
+    for (const InPlace& i : in_place_of_parts(p.kernels[node.kernel])) {
+      if ((is(i.out, a) && is(i.in, b)) || (is(i.out, b) && is(i.in, a))) return true;
+    }
+  }
+  return false;
+}
+
+/// All pairs of temporaries, but those that a node may have in place of each other, moved to bytes
+/// that nobody else has.
 std::vector<Overlap> overlaps(const Program& p, const Body& body) {
   const auto reach = reach_of(body);
   const auto users = users_of(p, body);
@@ -120,6 +134,7 @@ std::vector<Overlap> overlaps(const Program& p, const Body& body) {
   for (size_t i = 0; i < temps.size(); ++i) {
     for (size_t j = i + 1; j < temps.size(); ++j) {
       const uint32_t a = temps[i], b = temps[j];
+      if (in_place(p, body, a, b)) continue;
       Overlap o{p, fmt::format("{} and {}", p.buffers[a].name, p.buffers[b].name), false, false};
       const int64_t end = (p.arena_bytes + 255) / 256 * 256;
       o.program.buffers[a].offset = o.program.buffers[b].offset = end;
