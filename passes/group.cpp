@@ -146,23 +146,26 @@ class Scheduler {
   Launches launches_;
 };
 
-/// Microseconds of the longest path and of the launches themselves.
+/// Microseconds of the longest path and of the launches themselves. Parts run side by side until
+/// the device is full.
 double price(const Program& p, const Body& body, const Launches& by_step, const Steps& steps) {
   constexpr double kLaunchUs = 0.5;  // measured on an H200: an empty kernel in a chain
-  const double fixed = estimate_us(Kernel(), p.target);
+  std::vector<double> work(p.kernels.size(), -1);  // of one part; negative: not known yet
   std::vector<double> start(body.nodes.size(), 0);
   double longest = 0;
   for (const std::vector<uint32_t>& launch : by_step) {
-    double begin = 0, work = 0;
-    for (const uint32_t n : launch) {
-      begin = std::max(begin, start[n]);
-      work += std::max(0.0, body.nodes[n].estimate_us - fixed);
+    const Node& first = body.nodes[launch[0]];
+    double begin = 0, us = first.estimate_us;
+    for (const uint32_t n : launch) begin = std::max(begin, start[n]);
+    if (launch.size() > 1) {
+      double& part = work[first.kernel];
+      if (part < 0) part = cost_of(p.kernels[first.kernel], p.target).work_us();
+      us = std::max(us, part * static_cast<double>(launch.size()));
     }
-    const double end = begin + fixed + work;
     for (const uint32_t n : launch) {
-      for (const uint32_t later : steps.next[n]) start[later] = std::max(start[later], end);
+      for (const uint32_t later : steps.next[n]) start[later] = std::max(start[later], begin + us);
     }
-    longest = std::max(longest, end);
+    longest = std::max(longest, begin + us);
   }
   return longest + kLaunchUs * static_cast<double>(by_step.size());
 }
@@ -286,13 +289,11 @@ class Grouper {
 }  // namespace
 
 uint32_t most_parts(const Kernel& k, const Target& t) {
-  // A launch costs what one without work takes. Where the parts' own work is many times that they
-  // fill the device one by one, and together would only hold back what waits for the first of them.
-  const double work = estimate_us(k, t) - estimate_us(Kernel(), t);
-  const size_t by_pointers = kMostPointers / std::max<size_t>(k.args.size(), 1);
-  const double by_work = work * static_cast<double>(by_pointers) <= kFullLaunchUs
-                             ? static_cast<double>(by_pointers)
-                             : kFullLaunchUs / work;
+  // Parts that take the whole device for long gain nothing by sharing a launch, and would hold back
+  // what waits for the first of them.
+  const double work = cost_of(k, t).work_us();
+  const auto by_pointers = static_cast<double>(kMostPointers / std::max<size_t>(k.args.size(), 1));
+  const double by_work = work * by_pointers <= kFullLaunchUs ? by_pointers : kFullLaunchUs / work;
   return std::max<uint32_t>(1, static_cast<uint32_t>(by_work));
 }
 

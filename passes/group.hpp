@@ -11,7 +11,8 @@ namespace braid {
 /// No kernel takes more pointers for the sake of grouping: half of the 4 KB that parameters may
 /// have.
 inline constexpr size_t kMostPointers = 256;
-/// Microseconds of work, of all parts, above which one launch more is not worth saving.
+/// Microseconds of the whole device's work, of all parts, above which one launch more is not worth
+/// saving.
 inline constexpr double kFullLaunchUs = 10;
 
 /// How many parts of this kernel one launch may compute; 1: it is not grouped.

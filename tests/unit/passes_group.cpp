@@ -161,22 +161,33 @@ TEST_CASE("a node does not wait for another where that would cost more than a la
 
 TEST_CASE("what already fills the device is not grouped, nor more than fit into the parameters") {
   const Target target;
-  const auto kernel = [](size_t slots, int64_t bytes) {
-    Kernel k;
-    k.args.resize(slots);
-    k.bytes_moved = bytes;
+  const auto kernel = [](int64_t elements, size_t slots = 2) {
+    Maker m;
+    m.output("y", m.map(Fn::neg, {m.input("x", {elements})}));
+    Kernel k = plan(m.g, false, "choose").kernels.at(0);
+    k.args.resize(slots, k.args[0]);
     return k;
   };
-  CHECK(most_parts(kernel(2, 1000), target) == kMostPointers / 2);
-  CHECK(most_parts(kernel(3, 1000), target) == kMostPointers / 3);
-  CHECK(most_parts(kernel(200, 1000), target) == 1);
-  CHECK(most_parts(kernel(500, 1000), target) == 1);
-  const double rate = 1e9 / (estimate_us(kernel(2, 1'000'000'000), target) -
-                             estimate_us(kernel(2, 0), target));  // bytes a microsecond
-  const auto bytes = [&](double us) { return static_cast<int64_t>(us * rate); };
-  CHECK(most_parts(kernel(2, bytes(kFullLaunchUs * 1.5)), target) == 1);
-  CHECK(most_parts(kernel(2, bytes(kFullLaunchUs * 0.6)), target) == 1);
-  CHECK(most_parts(kernel(2, bytes(kFullLaunchUs / 3.5)), target) == 3);
+  CHECK(most_parts(kernel(1000), target) == kMostPointers / 2);
+  CHECK(most_parts(kernel(1000, 3), target) == kMostPointers / 3);
+  CHECK(most_parts(kernel(1000, 200), target) == 1);
+  CHECK(most_parts(kernel(1000, 500), target) == 1);
+  // As soon as the parts' work is too much, each of them is launched by itself.
+  uint32_t before = kMostPointers;
+  bool between = false;
+  for (int64_t elements = 1000; elements < 100'000'000; elements *= 2) {
+    const Kernel k = kernel(elements);
+    const uint32_t most = most_parts(k, target);
+    const double work = cost_of(k, target).work_us();
+    CAPTURE(elements);
+    CHECK(most <= before);
+    CHECK((most == 1 || most * work <= kFullLaunchUs));
+    CHECK((most == kMostPointers / 2 || (most + 1) * work > kFullLaunchUs));
+    between = between || (most > 1 && most < kMostPointers / 2);
+    before = most;
+  }
+  CHECK(before == 1);
+  CHECK(between);
 
   Maker m;
   const ValueId big = m.input("big", {4096, 4096}), small = m.input("small", {16, 16});
@@ -316,4 +327,27 @@ TEST_CASE("what a group may span is what all of its nodes may") {
   apart.bodies[0].nodes[1].level = 2;
   group_nodes(apart, Options{});
   CHECK(apart.bodies[0].nodes.size() == 2);
+}
+
+TEST_CASE("every graph of a model is grouped by itself, and ops outside graphs not at all") {
+  Maker m;
+  const ValueId x = m.input("x", {16, 16});
+  for (int tower = 0; tower < 3; ++tower) {
+    const std::string name = std::to_string(tower);
+    const ValueId h = layer(m, name + "/in", x, 16);
+    const ValueId out = m.map(Fn::exp, {h});
+    m.g.ops().at(m.g.value(out).def.index).outside = true;
+    m.output("y" + name, layer(m, name + "/out", out, 16));
+  }
+  const Program p = plan(m.g);
+  REQUIRE(p.bodies.size() == 3);
+  CHECK(p.bodies[1].stream);
+  std::vector<std::vector<uint32_t>> parts;
+  for (const Body& body : p.bodies) {
+    parts.emplace_back();
+    for (const Node& n : body.nodes) parts.back().push_back(p.kernels[n.kernel].parts);
+  }
+  CHECK(parts == std::vector<std::vector<uint32_t>>{{3}, {1, 1, 1}, {3}});
+  CHECK(p.bodies[0].nodes[0].kernel == p.bodies[2].nodes[0].kernel);
+  CHECK(p.kernels.size() == 2);
 }
