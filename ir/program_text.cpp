@@ -58,6 +58,43 @@ std::string arguments(const Program& p, const Node& node, bool written) {
   return text;
 }
 
+/// "2 graphs, 1 stretch without a graph, 3 host calls".
+std::string parts_text(const Program& p) {
+  size_t stretches = 0;
+  for (const Body& b : p.bodies) stretches += b.stream;
+  std::string text = counted(p.bodies.size() - stretches, "graph");
+  if (stretches > 0) {
+    text += fmt::format(", {} stretch{} without a graph", stretches, stretches == 1 ? "" : "es");
+  }
+  if (!p.calls.empty()) text += ", " + counted(p.calls.size(), "host call");
+  return text;
+}
+
+std::string views_text(const Program& p, const std::vector<uint32_t>& views) {
+  std::vector<std::string_view> names;
+  for (uint32_t v : views) names.push_back(p.buffers[p.views[v].buffer].name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// What the host does, a line a step.
+std::string script_text(const Program& p) {
+  TextTable t;
+  for (const Step& s : p.script) {
+    const std::string step(name_of(s.kind));
+    if (s.kind == Step::Kind::launch) {
+      t.row({step, name_of_body(p, s.index)});
+      continue;
+    }
+    const Call& c = p.calls[s.index];
+    const bool results = s.kind == Step::Kind::write;
+    t.row({step, fmt::format("c{}", s.index),
+           s.kind == Step::Kind::call   ? fmt::format("{}  {}  {}", c.function, c.op, c.place)
+           : s.kind == Step::Kind::wait ? ""
+                                        : views_text(p, results ? c.results : c.args)});
+  }
+  return "\nscript\n" + t.str();
+}
+
 }  // namespace
 
 std::string to_text(const Program& p) {
@@ -65,7 +102,7 @@ std::string to_text(const Program& p) {
   for (const Body& b : p.bodies) nodes += b.nodes.size();
   std::string out = fmt::format("{}   {} -> {} ({} distinct)   {}   target {}\n", p.name,
                                 counted(p.source_ops, "op"), counted(nodes, "kernel"),
-                                p.kernels.size(), counted(p.bodies.size(), "graph"), p.target.arch);
+                                p.kernels.size(), parts_text(p), p.target.arch);
   if (!p.options.empty()) out += fmt::format("options {}\n", p.options);
   for (const auto& [name, value] : p.dims) out += fmt::format("dim {} = {}\n", name, value);
   for (const ir::Repeat& r : p.repeats) {
@@ -80,7 +117,8 @@ std::string to_text(const Program& p) {
     // A lane is a chain of edges, so there is one for every node that does not begin a lane.
     const bool planned = !body.edges.empty() || body.nodes.size() <= body.lanes;
     out +=
-        fmt::format("\ngraph g{}: {}, {}, {} used, kernels {:.1f} us estimated without edges\n", b,
+        fmt::format("\n{} {}: {}, {}, {} used, kernels {:.1f} us estimated without edges\n",
+                    body.stream ? "kernels without a graph" : "graph", name_of_body(p, b),
                     counted(body.nodes.size(), "node"),
                     planned ? fmt::format("{}, critical path {}",
                                           counted(body.edges.size(), "edge"), critical_path(body))
@@ -111,6 +149,7 @@ std::string to_text(const Program& p) {
     out += e.str();
   }
 
+  if (!p.calls.empty() || p.bodies.size() > 1) out += script_text(p);
   out += "\nkernels\n";
   TextTable k;
   std::map<uint32_t, size_t> uses;

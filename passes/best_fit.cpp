@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory_resource>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -53,7 +55,7 @@ class FreeBlocks {
   }
 
  private:
-  using Blocks = std::map<int64_t, Temp>;  // by offset
+  using Blocks = std::pmr::map<int64_t, Temp>;  // by offset
 
   bool join(Temp& block, const Temp& other) const {
     const LastAccesses &a = block.last, &b = other.last;
@@ -76,18 +78,20 @@ class FreeBlocks {
 
   const Timeline& timeline_;
   const Over& over_;
-  Blocks blocks_;
+  std::pmr::unsynchronized_pool_resource pool_;
+  Blocks blocks_{&pool_};
   /// Bytes, end, offset: of equal blocks the oldest first, which is likeliest to be over.
-  std::set<std::tuple<int64_t, uint32_t, int64_t>> by_size_;
+  std::pmr::set<std::tuple<int64_t, uint32_t, int64_t>> by_size_{&pool_};
 };
 
 }  // namespace
 
 int64_t place_best_fit(std::vector<Temp>& temps, const Timeline& timeline, const Over& over) {
+  std::vector<size_t> next(timeline.size() + 1, 0);  // a counting sort by the end
+  for (const Temp& t : temps) ++next[t.end + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
   std::vector<uint32_t> by_end(temps.size());
-  for (uint32_t t = 0; t < temps.size(); ++t) by_end[t] = t;
-  std::stable_sort(by_end.begin(), by_end.end(),
-                   [&](uint32_t a, uint32_t b) { return temps[a].end < temps[b].end; });
+  for (uint32_t t = 0; t < temps.size(); ++t) by_end[next[temps[t].end]++] = t;
   FreeBlocks free(timeline, over);
   int64_t arena = 0;
   auto ended = by_end.begin();

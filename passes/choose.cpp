@@ -275,7 +275,7 @@ class Chooser {
       if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
     }
     k.bytes_moved = bytes_moved(body);
-    k.in_place = kernels::family(k.family).in_place(body);
+    k.in_place = kernels::family(k.family).in_place(body, options_.target);
     k.body = std::move(body);
     estimates_.push_back(estimate_us(k, options_.target));
     p_.kernels.push_back(std::move(k));

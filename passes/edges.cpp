@@ -20,12 +20,13 @@ constexpr uint32_t kNone = UINT32_MAX;
 
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges
 /// kept so far reaches its source: the result is the unique transitive reduction.
-void emit(const Program& p, Body& body, const Options& o) {
-  const Hazards hazards = find_hazards(p, body, true);
+void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) {
+  const Hazards hazards = finder.find(body);
   const std::vector<uint32_t> lane_before = lane_predecessors(body);
   Clocks clocks(body);
   std::vector<Hazard> sources;
   body.edges.clear();
+  body.edges.reserve(2 * body.nodes.size());
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
     sources.assign(hazards.of(n).begin(), hazards.of(n).end());
     const uint32_t before = lane_before[n];
@@ -54,7 +55,8 @@ void emit(const Program& p, Body& body, const Options& o) {
 }  // namespace
 
 void emit_edges(Program& p, const Options& o) {
-  for (Body& body : p.bodies) emit(p, body, o);
+  HazardFinder finder(p, true);
+  for (Body& body : p.bodies) emit(p, body, finder, o);
 }
 
 }  // namespace braid

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
 #include <utility>
 
 #include "passes/plan.hpp"
@@ -13,7 +15,7 @@ namespace {
 
 /// Part of a time that is worth more lanes, or an order in which more memory is live at once.
 constexpr double kWorth = 0.02;
-/// Up to so many nodes all schedules are tried.
+/// Up to so many nodes every schedule and number of lanes is tried that may be better.
 constexpr uint32_t kSmall = 4096;
 
 struct Choice {
@@ -22,7 +24,7 @@ struct Choice {
 };
 
 /// The best of the schedules for `lanes` lanes, those first that leave memory the shortest lives.
-Choice schedule(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
+Choice schedule(const Tasks& tasks, uint32_t lanes, const Bounds& bounds, const Prices& prices) {
   const auto by_time = [&](Priority priority) {
     return schedule_by_time(tasks, lanes, prices, priority);
   };
@@ -31,7 +33,7 @@ Choice schedule(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
     return Choice{std::move(plan), std::move(prediction)};
   };
   // Where no schedule can be much better a large body is done.
-  const double enough = tasks.size() <= kSmall ? 0 : least_us(tasks, lanes, prices) * (1 + kWorth);
+  const double enough = tasks.size() <= kSmall ? 0 : bounds.least_us(lanes) * (1 + kWorth);
   Choice best = predicted(by_time(Priority::given_order));
   const auto consider = [&](Choice other, double gain) {
     if (other.prediction.us < best.prediction.us * (1 - gain)) best = std::move(other);
@@ -44,19 +46,27 @@ Choice schedule(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
 Choice choose(const Tasks& tasks, Choice chain, const Options& o, const Prices& prices) {
   const auto most = static_cast<uint32_t>(o.streams);
   if (most == 1 || tasks.size() < 2) return chain;
-  if (o.force_lanes) return schedule(tasks, most, prices);
+  const Bounds bounds = bounds_of(tasks, prices);
+  if (o.force_lanes) return schedule(tasks, most, bounds, prices);
   const double chain_us = chain.prediction.us;
   Choice best = std::move(chain);
   double limit = std::min(chain_us * (1 - prices.least_gain), chain_us - prices.least_gain_us);
-  for (uint32_t lanes = tasks.size() <= kSmall ? 2 : most;; lanes = std::min(lanes * 2, most)) {
-    Choice wider = schedule(tasks, lanes, prices);
+  // Large bodies begin where more lanes can no longer be of much use.
+  const double useful = tasks.size() <= kSmall ? 2 : std::clamp(bounds.parallelism(), 2.0, 32.0);
+  uint32_t lanes = std::min(std::bit_ceil(static_cast<uint32_t>(useful)), most);
+  for (;; lanes = std::min(lanes * 2, most)) {
+    Choice wider = schedule(tasks, lanes, bounds, prices);
     if (wider.plan.lanes > 1 && wider.prediction.us < limit) {
       limit = wider.prediction.us * (1 - kWorth);
       best = std::move(wider);
     }
-    if (lanes == most) return best;
+    const bool done = best.prediction.us <= bounds.least_us(most) * (1 + kWorth);
+    if (lanes == most || done) return best;
   }
 }
+
+/// Nanoseconds are more than the model knows.
+double rounded(double us) { return std::round(us * 1e3) / 1e3; }
 
 /// Nodes in the order in which they are predicted to start, lanes numbered as they begin.
 void apply(Body& body, const Choice& c) {
@@ -72,11 +82,11 @@ void apply(Body& body, const Choice& c) {
     }
     node.lane = lane;
     node.position = length[lane]++;
-    node.start_us = c.prediction.start_us[v];
+    node.start_us = rounded(c.prediction.start_us[v]);
   }
   body.nodes = std::move(nodes);
   body.lanes = std::max<uint32_t>(1, static_cast<uint32_t>(length.size()));
-  body.predicted_us = c.prediction.us;
+  body.predicted_us = rounded(c.prediction.us);
 }
 
 }  // namespace
@@ -95,13 +105,14 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
         .code = "E0704",
         .message = fmt::format("streams must be 1 to {}, not {}", kMaxStreams, o.streams)});
   }
+  HazardFinder finder(p, false);
   for (Body& body : p.bodies) {
-    const Tasks tasks(p, body, costs);
-    for (Node& node : body.nodes) node.estimate_us = costs[node.kernel].us;
+    const Tasks tasks(body, costs, finder);
+    for (Node& node : body.nodes) node.estimate_us = rounded(costs[node.kernel].us);
     Choice chain{one_lane(tasks.size()), {}};
     chain.prediction =
         body.stream ? predict_stream(tasks, prices) : predict(tasks, chain.plan, prices);
-    body.chain_us = chain.prediction.us;
+    body.chain_us = rounded(chain.prediction.us);
     apply(body, body.stream ? chain : choose(tasks, std::move(chain), o, prices));
   }
 }
@@ -109,15 +120,18 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
 void assign_lanes(Program& p, const Options& o) { assign_lanes(p, o, costs_of(p), kPrices); }
 
 void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices) {
+  HazardFinder finder(p, true);
   for (Body& body : p.bodies) {
-    const Tasks tasks(p, body, costs, true);
+    const Tasks tasks(body, costs, finder);
     LanePlan plan = one_lane(tasks.size());
     plan.lanes = body.lanes;
     for (uint32_t n = 0; n < tasks.size(); ++n) plan.lane[n] = body.nodes[n].lane;
     const Prediction prediction =
         body.stream ? predict_stream(tasks, prices) : predict(tasks, plan, prices);
-    body.predicted_us = prediction.us;
-    for (uint32_t n = 0; n < tasks.size(); ++n) body.nodes[n].start_us = prediction.start_us[n];
+    body.predicted_us = rounded(prediction.us);
+    for (uint32_t n = 0; n < tasks.size(); ++n) {
+      body.nodes[n].start_us = rounded(prediction.start_us[n]);
+    }
   }
 }
 

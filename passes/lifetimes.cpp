@@ -12,9 +12,9 @@ int64_t padded(int64_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-Clocks clocks_of(const Program& p, const Body& body) {
+Clocks clocks_of(const Body& body, HazardFinder& finder) {
   Clocks clocks(body);
-  const Hazards hazards = find_hazards(p, body, false);
+  const Hazards hazards = finder.find(body);
   const std::vector<uint32_t> lane_before = lane_predecessors(body);
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
     if (lane_before[n] != kNone) clocks.order(body, lane_before[n], n);
@@ -73,6 +73,7 @@ class Matching {
 
 Timeline::Timeline(const Program& p)
     : begin_(p.script.size()), bodies_(p.script.size()), clocks_(p.script.size()) {
+  HazardFinder finder(p, false);
   std::vector<bool> launched(p.bodies.size(), false);
   for (uint32_t s = 0; s < p.script.size(); ++s) {
     const Step& step = p.script[s];
@@ -82,7 +83,7 @@ Timeline::Timeline(const Program& p)
       launched[step.index] = true;
       const Body& body = p.bodies[step.index];
       bodies_[s] = &body;
-      clocks_[s].emplace(clocks_of(p, body));
+      clocks_[s].emplace(clocks_of(body, finder));
       for (const Node& node : body.nodes) lane_.push_back(lanes_ + node.lane);
       step_.resize(step_.size() + body.nodes.size(), s);
       lanes_ += body.lanes;
@@ -91,19 +92,20 @@ Timeline::Timeline(const Program& p)
       lane_.push_back(lanes_++);
     }
   }
+  ranges_ = finder.ranges();
 }
 
 Lifetimes find_lifetimes(const Program& p, const Timeline& timeline) {
   Lifetimes result;
   result.temp_of.assign(p.buffers.size(), kNone);
-  timeline.accesses(p, [&](uint32_t moment, uint32_t view, Role) {
-    const uint32_t b = p.views[view].buffer;
-    const Buffer& buffer = p.buffers[b];
-    if (buffer.segment != Segment::temp || buffer.bytes == 0) return;
-    uint32_t& index = result.temp_of[b];
+  timeline.accesses(p, [&](uint32_t moment, const Range& range) {
+    if (range.segment != Segment::temp) return;
+    uint32_t& index = result.temp_of[range.buffer];
     if (index == kNone) {
+      const int64_t bytes = padded(p.buffers[range.buffer].bytes);
+      if (bytes == 0) return;
       index = static_cast<uint32_t>(result.temps.size());
-      result.temps.push_back({padded(buffer.bytes), 0, moment, moment, LastAccesses(moment)});
+      result.temps.push_back({bytes, 0, moment, moment, LastAccesses(moment)});
       return;
     }
     Temp& t = result.temps[index];
@@ -121,7 +123,13 @@ Lifetimes find_lifetimes(const Program& p, const Timeline& timeline) {
   return result;
 }
 
-Lifetimes join_in_place(const Program& p, const Timeline& timeline, const Lifetimes& apart) {
+std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timeline,
+                                       const Lifetimes& apart) {
+  if (std::all_of(p.kernels.begin(), p.kernels.end(),
+                  [](const Kernel& k) { return k.in_place.empty(); })) {
+    return std::nullopt;
+  }
+  bool some = false;
   // By temp: the one that it lies on, which comes before it.
   std::vector<uint32_t> under(apart.temps.size());
   std::iota(under.begin(), under.end(), 0);
@@ -153,7 +161,9 @@ Lifetimes join_in_place(const Program& p, const Timeline& timeline, const Lifeti
     }
     const Matching matching(pairs);
     for (const auto& [out, in] : matching.chosen()) under[out] = in;
+    some = some || !matching.chosen().empty();
   }
+  if (!some) return std::nullopt;
 
   Lifetimes joined;
   std::vector<uint32_t> index(apart.temps.size());

@@ -30,23 +30,20 @@ class Timeline {
     return clocks_[s] && clocks_[s]->ordered(*bodies_[s], a - begin_[s], b - begin_[s]);
   }
 
-  /// Calls visit(moment, view, role) for every access, moment by moment.
+  /// Calls visit(moment, range) for every access, moment by moment.
   template <class Visit>
   void accesses(const Program& p, const Visit& visit) const {
     for (uint32_t s = 0; s < p.script.size(); ++s) {
       const Step& step = p.script[s];
       if (const Body* body = bodies_[s]) {
         for (uint32_t n = 0; n < body->nodes.size(); ++n) {
-          const Node& node = body->nodes[n];
-          const std::vector<ArgSlot>& slots = p.kernels[node.kernel].args;
-          for (size_t a = 0; a < slots.size(); ++a) {
-            visit(begin_[s] + n, node.args[a], slots[a].role);
-          }
+          prefetch_args(*body, n);
+          for (uint32_t view : body->nodes[n].args) visit(begin_[s] + n, ranges_[view]);
         }
       } else if (step.kind == Step::Kind::read) {
-        for (uint32_t view : p.calls[step.index].args) visit(begin_[s], view, Role::in);
+        for (uint32_t view : p.calls[step.index].args) visit(begin_[s], ranges_[view]);
       } else if (step.kind == Step::Kind::write) {
-        for (uint32_t view : p.calls[step.index].results) visit(begin_[s], view, Role::out);
+        for (uint32_t view : p.calls[step.index].results) visit(begin_[s], ranges_[view]);
       }
     }
   }
@@ -62,6 +59,7 @@ class Timeline {
   std::vector<uint32_t> begin_;
   std::vector<const Body*> bodies_;
   std::vector<std::optional<Clocks>> clocks_;
+  std::vector<Range> ranges_;  // by view
   uint32_t lanes_ = 0;
 };
 
@@ -103,7 +101,9 @@ Lifetimes find_lifetimes(const Program& p, const Timeline& timeline);
 /// The same with results in place: a temporary that a node reads last becomes one with a temporary
 /// that the node fills, where the kernel allows it, nobody else reads it at the same time, and both
 /// have as many bytes. In each node as many bytes as possible are saved.
-Lifetimes join_in_place(const Program& p, const Timeline& timeline, const Lifetimes& apart);
+/// Nothing if there is none.
+std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timeline,
+                                       const Lifetimes& apart);
 
 /// The most bytes that are in use at one moment of the script's order. They conflict under any
 /// order that keeps to the script's, so no plan needs less.

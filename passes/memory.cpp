@@ -45,18 +45,20 @@ void plan_arena(Program& p, bool reuse, std::optional<double> slack_us) {
     t.offset = p.temp_bytes_unshared;
     p.temp_bytes_unshared += t.bytes;
   }
-  Lifetimes joined = join_in_place(p, timeline, apart);
-  p.arena_lower_bound = most_live(joined, timeline);
+  std::optional<Lifetimes> joined = join_in_place(p, timeline, apart);
+  p.arena_lower_bound = most_live(joined ? *joined : apart, timeline);
   p.arena_bytes = p.temp_bytes_unshared;
   if (!reuse) return set_offsets(p, apart);
 
   const Over over = slack_us ? over_with_slack(timeline, *slack_us) : over_by_order(timeline);
-  p.arena_bytes = place(joined.temps, timeline, over, p.arena_lower_bound);
-  set_offsets(p, joined);
-  if (p.arena_bytes == p.arena_lower_bound || joined.temps.size() == apart.temps.size()) return;
+  if (joined) {
+    p.arena_bytes = place(joined->temps, timeline, over, p.arena_lower_bound);
+    set_offsets(p, *joined);
+    if (p.arena_bytes == p.arena_lower_bound) return;
+  }
   // Less is in use at once in place, but longer lives may fit worse.
   const int64_t bytes = place(apart.temps, timeline, over, p.arena_lower_bound);
-  if (bytes >= p.arena_bytes) return;
+  if (joined && bytes >= p.arena_bytes) return;
   p.arena_bytes = bytes;
   set_offsets(p, apart);
 }
@@ -64,7 +66,7 @@ void plan_arena(Program& p, bool reuse, std::optional<double> slack_us) {
 void plan_memory(Program& p, const Options& o) {
   p.memory_cut = {};
   plan_arena(p, o.reuse);
-  if (o.memory_limit > 0 && p.arena_bytes > o.memory_limit) fit_arena(p, o);
+  if (o.memory_limit > 0 && p.arena_bytes > o.memory_limit) fit_arena(p, o, costs_of(p), kPrices);
 }
 
 }  // namespace braid

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "passes/options.hpp"
+#include "passes/lanes.hpp"
 
 namespace braid {
 
@@ -19,7 +19,9 @@ void order_for_memory(Program& p);
 
 /// Makes a plan above Options::memory_limit fit: with fewer lanes, with sharing that adds order,
 /// with both, or with one lane in an order for little memory, whichever is predicted to be fastest;
-/// says in Program::memory_cut what it cost. Throws Error (E0706) if nothing fits.
-void fit_arena(Program& p, const Options& o);
+/// says in Program::memory_cut what it cost. Throws Error (E0706) if nothing fits. `costs` by
+/// kernel.
+void fit_arena(Program& p, const Options& o, std::span<const KernelCost> costs,
+               const Prices& prices);
 
 }  // namespace braid

@@ -76,56 +76,54 @@ class Space {
   std::map<int64_t, Stretch> stretches_;
 };
 
-/// One space per buffer, and the arena, where temporaries meet if `by_offset`. Nearly every buffer
-/// is touched as a whole only, and then it is one stretch.
+/// What the nodes of one body know of all bytes: one space per buffer, and the arena. Nearly every
+/// buffer is touched as a whole only, and then it is one stretch.
 class Memory {
  public:
-  struct Range {
-    uint32_t buffer;
-    bool arena;
-    int64_t lo, hi;
-  };
-
   Memory(const Program& p, bool by_offset)
       : p_(p), by_offset_(by_offset), whole_(p.buffers.size()) {}
 
-  Range range(uint32_t view) const {
-    const View& v = p_.views[view];
-    const Buffer& b = p_.buffers[v.buffer];
-    const bool arena = by_offset_ && b.segment == Segment::temp;
-    const int64_t lo = v.offset + (arena ? b.offset : 0);
-    return {v.buffer, arena, lo, lo + v.type.bytes()};
+  void begin_body() {
+    ++body_;
+    parts_.clear();
+    arena_ = {};
   }
   template <class Visit>
   void touch(const Range& r, const Visit& visit) {
     if (Space* space = space_of(r)) return space->touch(r.lo, r.hi, visit);
-    visit(whole_[r.buffer]);
+    visit(whole_[r.buffer].stretch);
   }
+  /// Of bytes that have just been touched.
   void overwrite(const Range& r, uint32_t writer) {
     if (Space* space = space_of(r)) return space->overwrite(r.lo, r.hi, writer);
-    whole_[r.buffer] = {.end = r.hi, .writer = writer};
+    whole_[r.buffer].stretch = {.end = r.hi, .writer = writer};
   }
 
  private:
+  struct Whole {
+    Stretch stretch;
+    uint32_t body = 0;      // of what is said here
+    bool in_parts = false;  // parts_ says it
+  };
+
   /// Null while the buffer is one stretch.
   Space* space_of(const Range& r) {
-    if (r.arena) return &arena_;
-    Stretch& whole = whole_[r.buffer];
+    if (by_offset_ && r.segment == Segment::temp) return &arena_;
+    Whole& whole = whole_[r.buffer];
     const int64_t bytes = p_.buffers[r.buffer].bytes;
-    if (whole.end != kInParts) {
-      if (r.lo == 0 && r.hi == bytes) return nullptr;
-      Space& space = parts_[r.buffer];
-      space.touch(0, bytes, [&](Stretch& s) { s = {bytes, whole.writer, whole.readers}; });
-      whole.end = kInParts;
-      return &space;
-    }
-    return &parts_[r.buffer];
+    if (whole.body != body_) whole = {{.end = bytes}, body_, false};
+    if (whole.in_parts) return &parts_[r.buffer];
+    if (r.lo == 0 && r.hi == whole.stretch.end) return nullptr;
+    whole.in_parts = true;
+    Space& space = parts_[r.buffer];
+    space.touch(0, bytes, [&](Stretch& s) { s = whole.stretch; });
+    return &space;
   }
 
-  static constexpr int64_t kInParts = -1;
   const Program& p_;
   const bool by_offset_;
-  std::vector<Stretch> whole_;  // by buffer; `end` is kInParts or of no meaning
+  uint32_t body_ = 0;
+  std::vector<Whole> whole_;  // by buffer
   std::map<uint32_t, Space> parts_;
   Space arena_;
 };
@@ -136,51 +134,90 @@ bool can_be_written(Segment s) {
 
 }  // namespace
 
-Hazards find_hazards(const Program& p, const Body& body, bool by_offset) {
-  Memory memory(p, by_offset);
-  Readers readers;
-  Hazards result;
-  result.begin_.reserve(body.nodes.size() + 1);
-  std::vector<Hazard> found;
-  std::vector<Memory::Range> writes;
-  for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-    const Node& node = body.nodes[n];
-    const std::vector<ArgSlot>& slots = p.kernels[node.kernel].args;
-    found.clear();
-    writes.clear();
-    const auto add = [&](uint32_t from, EdgeReason reason, uint32_t buffer) {
-      if (from != kNone && from != n) found.push_back({from, reason, buffer});
-    };
-    for (size_t s = 0; s < slots.size(); ++s) {
-      if (!can_be_written(p.buffers[p.views[node.args[s]].buffer].segment)) continue;
-      const Memory::Range r = memory.range(node.args[s]);
-      if (r.lo == r.hi) continue;
-      if (slots[s].role != Role::in) writes.push_back(r);
-      if (slots[s].role == Role::out) continue;
-      memory.touch(r, [&](Stretch& stretch) {
-        add(stretch.writer, EdgeReason::raw, r.buffer);
-        stretch.readers = readers.add(n, stretch.readers);
-      });
-    }
-    for (const Memory::Range& r : writes) {
-      memory.touch(r, [&](Stretch& stretch) {
-        readers.each(stretch.readers,
-                     [&](uint32_t reader) { add(reader, EdgeReason::war, r.buffer); });
-        add(stretch.writer, EdgeReason::waw, r.buffer);
-      });
-      memory.overwrite(r, n);
-    }
-    std::sort(found.begin(), found.end(), [](const Hazard& a, const Hazard& b) {
-      return std::tuple(a.from, a.reason, a.buffer) < std::tuple(b.from, b.reason, b.buffer);
-    });
-    found.erase(std::unique(found.begin(), found.end(),
-                            [](const Hazard& a, const Hazard& b) { return a.from == b.from; }),
-                found.end());
-    result.begin_.push_back(result.all_.size());
-    result.all_.insert(result.all_.end(), found.begin(), found.end());
+std::vector<Range> ranges_of(const Program& p, bool by_offset) {
+  std::vector<Range> ranges;
+  ranges.reserve(p.views.size());
+  for (const View& v : p.views) {
+    const Buffer& b = p.buffers[v.buffer];
+    const int64_t lo = v.offset + (by_offset && b.segment == Segment::temp ? b.offset : 0);
+    ranges.push_back({lo, lo + v.type.bytes(), v.buffer, b.segment});
   }
-  result.begin_.push_back(result.all_.size());
+  return ranges;
+}
+
+class HazardFinder::State {
+ public:
+  State(const Program& p, bool by_offset)
+      : p_(p), ranges_(ranges_of(p, by_offset)), memory_(p, by_offset) {}
+
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+  void find(const Body& body, std::vector<Hazard>& all, std::vector<size_t>& begin) {
+    Readers readers;
+    std::vector<Hazard> found;
+    std::vector<uint32_t> writes;  // views
+    memory_.begin_body();
+    begin.reserve(body.nodes.size() + 1);
+    for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+      prefetch_args(body, n);
+      const Node& node = body.nodes[n];
+      const std::vector<ArgSlot>& slots = p_.kernels[node.kernel].args;
+      found.clear();
+      writes.clear();
+      const auto add = [&](uint32_t from, EdgeReason reason, uint32_t buffer) {
+        if (from != kNone && from != n) found.push_back({from, reason, buffer});
+      };
+      for (size_t s = 0; s < slots.size(); ++s) {
+        const Range& r = ranges_[node.args[s]];
+        if (r.lo == r.hi || !can_be_written(r.segment)) continue;
+        if (slots[s].role != Role::in) writes.push_back(node.args[s]);
+        if (slots[s].role == Role::out) continue;
+        memory_.touch(r, [&](Stretch& stretch) {
+          add(stretch.writer, EdgeReason::raw, r.buffer);
+          stretch.readers = readers.add(n, stretch.readers);
+        });
+      }
+      for (uint32_t view : writes) {
+        const Range& r = ranges_[view];
+        memory_.touch(r, [&](Stretch& stretch) {
+          readers.each(stretch.readers,
+                       [&](uint32_t reader) { add(reader, EdgeReason::war, r.buffer); });
+          add(stretch.writer, EdgeReason::waw, r.buffer);
+        });
+        memory_.overwrite(r, n);
+      }
+      std::sort(found.begin(), found.end(), [](const Hazard& a, const Hazard& b) {
+        return std::tuple(a.from, a.reason, a.buffer) < std::tuple(b.from, b.reason, b.buffer);
+      });
+      found.erase(std::unique(found.begin(), found.end(),
+                              [](const Hazard& a, const Hazard& b) { return a.from == b.from; }),
+                  found.end());
+      begin.push_back(all.size());
+      all.insert(all.end(), found.begin(), found.end());
+    }
+    begin.push_back(all.size());
+  }
+
+ private:
+  const Program& p_;
+  const std::vector<Range> ranges_;
+  Memory memory_;
+};
+
+HazardFinder::HazardFinder(const Program& p, bool by_offset)
+    : state_(std::make_unique<State>(p, by_offset)) {}
+HazardFinder::~HazardFinder() = default;
+
+const std::vector<Range>& HazardFinder::ranges() const { return state_->ranges(); }
+
+Hazards HazardFinder::find(const Body& body) {
+  Hazards result;
+  state_->find(body, result.all_, result.begin_);
   return result;
+}
+
+Hazards find_hazards(const Program& p, const Body& body, bool by_offset) {
+  return HazardFinder(p, by_offset).find(body);
 }
 
 std::vector<uint32_t> lane_predecessors(const Body& body) {

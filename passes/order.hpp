@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,15 +26,45 @@ class Hazards {
   }
 
  private:
-  friend Hazards find_hazards(const Program&, const Body&, bool);
+  friend class HazardFinder;
   std::vector<Hazard> all_;
   std::vector<size_t> begin_;
 };
+
+/// Arguments lie all over the heap, and waiting for them is what loops over many nodes mostly do:
+/// asks for those of a node a little ahead of `n`.
+inline void prefetch_args(const Body& body, uint32_t n) {
+  constexpr size_t kAhead = 12;
+  if (n + kAhead < body.nodes.size()) __builtin_prefetch(body.nodes[n + kAhead].args.data());
+}
+
+/// What a view says of its bytes, in little memory: large programs are visited several times.
+struct Range {
+  int64_t lo = 0, hi = 0;  // in the buffer; for temporaries in the arena if they have offsets there
+  uint32_t buffer = 0;
+  Segment segment = Segment::temp;
+};
+/// By view. With `by_offset` temporaries lie in the arena, else each in bytes of its own.
+std::vector<Range> ranges_of(const Program& p, bool by_offset);
 
 /// The conflicts that the launch order decides: each node with the last writer of what it reads
 /// or writes and with the readers since. Earlier conflicts follow from these. Sorted by `from`,
 /// one per pair of nodes, the lowest reason kept. With `by_offset` temporaries conflict where
 /// their bytes in the arena meet; without, each has bytes of its own.
+///
+/// Programs of many bodies use one finder: what it needs per buffer it makes once.
+class HazardFinder {
+ public:
+  HazardFinder(const Program& p, bool by_offset);
+  ~HazardFinder();
+  Hazards find(const Body& body);
+  const std::vector<Range>& ranges() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+/// The same for one body.
 Hazards find_hazards(const Program& p, const Body& body, bool by_offset);
 
 /// For every node and lane, how many of the lane's first nodes happen before the node. Because

@@ -14,7 +14,7 @@ constexpr size_t kMostLanes = 64'000;
 constexpr size_t kMostConflicts = 4'000'000;
 /// Visits to a conflict that the search may make; each placement in some order makes as many as
 /// there are conflicts.
-constexpr size_t kMostVisits = 6'000'000;
+constexpr size_t kMostVisits = 2'000'000;
 
 /// For each temporary those that it may share no bytes with, in flat storage.
 class Conflicts {
@@ -137,7 +137,9 @@ class Placer {
     const auto below = [&](size_t n) { return static_cast<size_t>(random()) % n; };
     Placement current = best_;
     Sequence sequence = sequence_;
-    while (!done()) {
+    // Where lanes run side by side the bound is mostly out of reach.
+    const size_t patience = 64 + 4 * temps_.size();
+    for (size_t tries = 0; !done() && tries < patience; ++tries) {
       Sequence next = sequence;
       std::vector<uint32_t> top;
       for (uint32_t t = 0; t < temps_.size(); ++t) {
@@ -156,7 +158,9 @@ class Placer {
       if (p.arena > current.arena) continue;
       current = std::move(p);
       sequence = std::move(next);
-      if (current.arena < best_.arena) best_ = current;
+      if (current.arena >= best_.arena) continue;
+      best_ = current;
+      tries = 0;
     }
   }
 

@@ -246,14 +246,15 @@ LanePlan schedule_by_time(const Tasks& tasks, uint32_t count, const Prices& pric
   return lanes.take();
 }
 
-double least_us(const Tasks& tasks, uint32_t lanes, const Prices& prices) {
-  double path = 0, nodes = 0, work = 0;
-  for (double level : bottom_levels(tasks, prices)) path = std::max(path, level);
+Bounds bounds_of(const Tasks& tasks, const Prices& prices) {
+  Bounds bounds{.edge = prices.forked_edge_us};
+  for (double level : bottom_levels(tasks, prices)) bounds.path = std::max(bounds.path, level);
   for (uint32_t v = 0; v < tasks.size(); ++v) {
-    nodes += tasks.cost(v).us + prices.forked_edge_us;
-    work += tasks.cost(v).work_us();
+    bounds.nodes += tasks.cost(v).us + prices.forked_edge_us;
+    bounds.gpu += tasks.cost(v).work_us();
   }
-  return std::max({path, nodes / lanes - prices.forked_edge_us, work});
+  bounds.gpu = std::max(bounds.gpu, prices.issue_us * (tasks.size() - 1.0));
+  return bounds;
 }
 
 }  // namespace braid

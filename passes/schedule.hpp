@@ -1,6 +1,8 @@
 // Scheduling: nodes onto a bounded number of lanes, by two forms of list scheduling.
 #pragma once
 
+#include <algorithm>
+
 #include "passes/predict.hpp"
 
 namespace braid {
@@ -23,8 +25,16 @@ LanePlan schedule_by_rank(const Tasks& tasks, uint32_t lanes, const Prices& pric
 LanePlan schedule_by_time(const Tasks& tasks, uint32_t lanes, const Prices& prices = kPrices,
                           Priority priority = Priority::longest_path);
 
-/// What no schedule on more than one lane undercuts: the longest path, every lane's nodes with the
-/// edges between them, and the GPU's work.
-double least_us(const Tasks& tasks, uint32_t lanes, const Prices& prices = kPrices);
+/// What no schedule on more than one lane undercuts, in microseconds.
+struct Bounds {
+  double path = 0;   // the longest path, with its edges
+  double nodes = 0;  // all nodes, each with the edge to the next in its lane
+  double gpu = 0;    // what the GPU has to do and to start
+  double edge = 0;   // the least one
+  double least_us(uint32_t lanes) const { return std::max({path, nodes / lanes - edge, gpu}); }
+  /// More lanes than this do not help.
+  double parallelism() const { return path > 0 ? nodes / std::max(path, gpu) : 1; }
+};
+Bounds bounds_of(const Tasks& tasks, const Prices& prices = kPrices);
 
 }  // namespace braid

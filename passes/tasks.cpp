@@ -1,9 +1,6 @@
 #include "passes/tasks.hpp"
 
 #include <numeric>
-
-#include "passes/order.hpp"
-
 namespace braid {
 
 Tasks::Tasks(std::vector<KernelCost> costs, const std::vector<std::vector<uint32_t>>& preds)
@@ -15,9 +12,8 @@ Tasks::Tasks(std::vector<KernelCost> costs, const std::vector<std::vector<uint32
   turn();
 }
 
-Tasks::Tasks(const Program& p, const Body& body, std::span<const KernelCost> costs,
-             bool by_offset) {
-  const Hazards hazards = find_hazards(p, body, by_offset);
+Tasks::Tasks(const Body& body, std::span<const KernelCost> costs, HazardFinder& finder) {
+  const Hazards hazards = finder.find(body);
   costs_.reserve(body.nodes.size());
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
     costs_.push_back(costs[body.nodes[n].kernel]);

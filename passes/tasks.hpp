@@ -8,6 +8,7 @@
 
 #include "ir/program.hpp"
 #include "passes/cost.hpp"
+#include "passes/order.hpp"
 
 namespace braid {
 
@@ -17,10 +18,9 @@ class Tasks {
  public:
   /// `preds` by node: each node once, all lower than it.
   Tasks(std::vector<KernelCost> costs, const std::vector<std::vector<uint32_t>>& preds);
-  /// The nodes of a body, which must be in an order that its data allows; `costs` by kernel. With
-  /// `by_offset` they also wait for each other where temporaries share bytes.
-  Tasks(const Program& p, const Body& body, std::span<const KernelCost> costs,
-        bool by_offset = false);
+  /// The nodes of a body, which must be in an order that its data allows; `costs` by kernel. They
+  /// wait for each other where the finder sees hazards.
+  Tasks(const Body& body, std::span<const KernelCost> costs, HazardFinder& finder);
 
   uint32_t size() const { return static_cast<uint32_t>(costs_.size()); }
   const KernelCost& cost(uint32_t node) const { return costs_[node]; }

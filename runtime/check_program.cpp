@@ -34,11 +34,11 @@ class Checker {
     for (const Binding& b : p_.outputs) binding("output", b.name, b.buffer, Segment::output);
     for (const ParamBinding& b : p_.params) binding("param", b.name, b.buffer, Segment::param);
     for (const ScalarBinding& b : p_.scalars) binding("scalar", b.name, b.buffer, Segment::scalar);
+    const std::vector<bool> params = named(p_.params), scalars = named(p_.scalars);
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Segment s = p_.buffers[i].segment;
-      require(s != Segment::param || named(p_.params, i), "buffer {} is a param without a name", i);
-      require(s != Segment::scalar || named(p_.scalars, i), "buffer {} is a scalar without a name",
-              i);
+      require(s != Segment::param || params[i], "buffer {} is a param without a name", i);
+      require(s != Segment::scalar || scalars[i], "buffer {} is a scalar without a name", i);
     }
   }
 
@@ -53,12 +53,12 @@ class Checker {
     throw Error(std::move(d));
   }
 
+  /// By buffer: whether a binding is to it.
   template <class Bindings>
-  static bool named(const Bindings& bindings, size_t buffer) {
-    for (const auto& b : bindings) {
-      if (b.buffer == buffer) return true;
-    }
-    return false;
+  std::vector<bool> named(const Bindings& bindings) const {
+    std::vector<bool> found(p_.buffers.size(), false);
+    for (const auto& b : bindings) found[b.buffer] = true;
+    return found;
   }
 
   static bool inside(int64_t offset, int64_t bytes, int64_t total) {

@@ -157,6 +157,8 @@ struct Plan {
   std::optional<WeightsFrom> weights;
   std::string origins;  // as in Settings; empty for a .braid file
 };
+/// Compiles; warns of breaks where the settings say so.
+Plan plan_of(Model model, const GlobalArgs& g);
 /// "x=@x.npy" taken apart.
 struct NamedFile {
   std::string name, file;

@@ -141,7 +141,7 @@ Model load_graph(const PlanArgs& a, const GlobalArgs& g) {
 Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target,
                   const std::vector<NamedFile>& inputs) {
   if (is_program_file(a.file)) {
-    const bool switches = a.fuse || a.reuse || a.reduce || a.simplify;
+    const bool switches = a.fuse || a.group || a.reuse || a.reduce || a.simplify;
     if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dims.empty() ||
         !a.dtypes.empty() || switches || !a.dump_dir.empty()) {
       throw UsageError(fmt::format(
@@ -173,6 +173,11 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
       note(g, fmt::format("{} is not a known target, compiling for {}", target, o.target.arch));
     }
   }
+  return plan_of(std::move(model), g);
+}
+
+Plan plan_of(Model model, const GlobalArgs& g) {
+  const Options& o = model.settings.options;
   Plan plan{compile(std::move(model.graph), o), std::move(model.weights),
             std::move(model.settings.origins)};
   if (o.on_break == OnBreak::warn) warn_of_breaks(plan.program, g);

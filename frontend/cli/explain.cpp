@@ -66,7 +66,7 @@ int explain_command(const ExplainArgs& a, const GlobalArgs& g) {
   if (is_program_file(a.plan.file)) return say_why(load_program(a.plan, g).program, {});
   const Model model = load_graph(a.plan, g);
   const Options& o = model.settings.options;
-  const Program p = compile(model.graph, o);
+  const Program p = plan_of(model, g).program;
   Options quiet = o;
   quiet.dump_dir.clear();
   const Compilation c = run_passes(model.graph, quiet, "fuse");

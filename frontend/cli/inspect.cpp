@@ -67,7 +67,7 @@ int inspect_command(const InspectArgs& a, const GlobalArgs& g) {
   Plan plan;
   if (a.compare) {
     const Model model = load_graph(a.plan, g);
-    plan = {compile(model.graph, model.settings.options), {}, model.settings.origins};
+    plan = plan_of(model, g);
     comparison = comparison_of(model);
   } else {
     plan = load_program(a.plan, g);

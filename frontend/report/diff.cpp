@@ -148,7 +148,7 @@ std::vector<std::string> breaks_of(const Program& p) {
 
 std::string text_of(double x, Unit unit) {
   if (unit == Unit::us) return fmt::format("{:.2f} us", x);
-  if (unit == Unit::bytes) return human_bytes(static_cast<int64_t>(x));
+  if (unit == Unit::bytes) return human_bytes(static_cast<int64_t>(std::clamp(x, -9e18, 9e18)));
   return fmt::format("{:.0f}", x);
 }
 

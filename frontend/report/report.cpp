@@ -35,16 +35,30 @@ std::vector<std::string_view> labels_of(const Body& body) {
   return labels;
 }
 
-/// The most bytes of temporaries that are needed at once, by part of the script.
+/// The most bytes of temporaries that are needed at once, by part of the script. What is written in
+/// place has its bytes together with what it overwrites.
 std::vector<int64_t> most_live(const Program& p, const std::vector<Part>& parts,
                                const PlanIndex& index) {
   const size_t length = index.order().size();
-  std::vector<int64_t> change(length + 1, 0);
+  std::vector<int64_t> change(length + 1, 0), twice(length, 0);
+  std::vector<std::vector<uint32_t>> ends(length), begins(length);
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
     const auto [first, last] = index.needed(b);
     if (p.buffers[b].segment != Segment::temp || first > last) continue;
     change[first] += p.buffers[b].bytes;
     change[last + 1] -= p.buffers[b].bytes;
+    begins[first].push_back(b);
+    ends[last].push_back(b);
+  }
+  for (size_t at = 0; at < length; ++at) {
+    for (uint32_t b : begins[at]) {
+      for (uint32_t a : ends[at]) {
+        const Buffer &x = p.buffers[a], &y = p.buffers[b];
+        const int64_t common =
+            std::min(x.offset + x.bytes, y.offset + y.bytes) - std::max(x.offset, y.offset);
+        if (a != b) twice[at] += std::max<int64_t>(common, 0);
+      }
+    }
   }
   std::vector<int64_t> most;
   int64_t now = 0;
@@ -52,7 +66,10 @@ std::vector<int64_t> most_live(const Program& p, const std::vector<Part>& parts,
   for (const Part& part : parts) {
     const size_t end = at + (part.call ? 1 : p.bodies[part.index].nodes.size());
     most.push_back(0);
-    for (; at < end; ++at) most.back() = std::max(most.back(), now += change[at]);
+    for (; at < end; ++at) {
+      now += change[at];
+      most.back() = std::max(most.back(), now - twice[at]);
+    }
   }
   return most;
 }
@@ -161,6 +178,7 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
   m.lower_bound = p.arena_lower_bound;
   m.unshared = p.temp_bytes_unshared;
   m.scalars = p.scalar_bytes;
+  m.cut = p.memory_cut;
   std::vector<uint32_t> temps;
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
     const Buffer& buffer = p.buffers[b];
@@ -269,6 +287,7 @@ Report make_report(const Program& p) {
   }
   r.memory = memory_of(p, index);
   r.kernel_rows = kernel_rows(p);
+  for (const KernelRow& k : r.kernel_rows) r.grouped += k.parts > 1 ? k.uses : 0;
   return r;
 }
 

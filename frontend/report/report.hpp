@@ -71,6 +71,7 @@ struct Temporary {
 struct Memory {
   int64_t arena = 0, lower_bound = 0, unshared = 0;
   int64_t params = 0, constants = 0, inputs = 0, outputs = 0, scalars = 0;
+  MemoryCut cut;  // limit 0: nothing had to change
   size_t temporaries = 0;
   std::vector<Temporary> largest;  // at most eight, largest first
 };
@@ -100,6 +101,7 @@ struct Report {
   DimTable::Bindings dims;
   uint32_t source_ops = 0;  // as the model has them
   size_t kernels = 0;       // launches
+  size_t grouped = 0;       // of them, those of several like kernels
   size_t distinct = 0;
   uint32_t graphs = 0, runs = 0;  // proved to be the fewest
   uint32_t streams_allowed = 0;   // 0: the options do not say

@@ -89,6 +89,14 @@ Json memory_json(const Memory& m) {
          {"params", m.params},      {"constants", m.constants},     {"inputs", m.inputs},
          {"outputs", m.outputs},    {"scalars", m.scalars},         {"temporaries", m.temporaries},
          {"largest", Json::array()}};
+  if (m.cut.limit > 0) {
+    j["limit"] = {{"bytes", m.cut.limit},
+                  {"arena_before", m.cut.bytes_before},
+                  {"streams_before", m.cut.streams_before},
+                  {"streams_after", m.cut.streams_after},
+                  {"us_before", m.cut.us_before},
+                  {"us_after", m.cut.us_after}};
+  }
   for (const Temporary& t : m.largest) {
     j["largest"].push_back({{"name", t.name},
                             {"type", t.type},
@@ -157,6 +165,7 @@ std::string to_json(const Report& r, const Program& p, const std::vector<Section
   for (const auto& [name, value] : r.dims) j["dims"][name] = value;
   j["source_ops"] = r.source_ops;
   j["launches"] = r.kernels;
+  j["grouped_launches"] = r.grouped;
   j["distinct_kernels"] = r.distinct;
   for (Section s : sections) {
     const std::string key(name_of(s));

@@ -58,8 +58,10 @@ std::string headline(const Report& r) {
   }
   if (const size_t n = count_of(r, Fragment::Kind::call)) parts.push_back(counted(n, "host call"));
   std::string out =
-      fmt::format("{}   {} -> {} ({} distinct)   {}", r.name, counted(r.source_ops, "op"),
-                  counted(r.kernels, "kernel"), r.distinct, fmt::join(parts, ", "));
+      fmt::format("{}   {} -> {} ({} distinct{})   {}", r.name, counted(r.source_ops, "op"),
+                  counted(r.kernels, "kernel"), r.distinct,
+                  r.grouped > 0 ? fmt::format(", {} of several like ones", r.grouped) : "",
+                  fmt::join(parts, ", "));
   out += r.streams_allowed > 0 ? fmt::format("   {} allowed, {} used",
                                              counted(r.streams_allowed, "stream"), r.streams_used)
                                : fmt::format("   {} used", counted(r.streams_used, "stream"));
@@ -126,7 +128,9 @@ std::string partitions_text(const Report& r) {
     if (f.width_before.nodes > 1) {
       out += fmt::format(" ({}{})", fmt::join(f.widest, ", "),
                          f.width_before.nodes > f.widest.size() ? ", .." : "");
-      out += fmt::format(", {} on its streams", width_text(f.width_after));
+      out += fmt::format(", {} on its streams", f.width_after.exact
+                                                    ? fmt::format("{}", f.width_after.nodes)
+                                                    : fmt::format("at most {}", f.streams.size()));
     }
     out += '\n';
   }
@@ -202,12 +206,19 @@ std::string streams_text(const Report& r) {
 std::string memory_text(const Memory& m) {
   std::string out = fmt::format("memory\n  arena {}", human_bytes(m.arena));
   if (m.lower_bound > 0) {
-    const double over =
-        100.0 * static_cast<double>(m.arena - m.lower_bound) / static_cast<double>(m.lower_bound);
+    const double bound = static_cast<double>(m.lower_bound);
+    const double over = 100 * (static_cast<double>(m.arena) - bound) / bound;
     out += fmt::format(", lower bound {} ({})", human_bytes(m.lower_bound),
                        over < 0.05 ? "reached" : fmt::format("{:+.1f} %", over));
   }
   out += fmt::format(", without sharing {}\n", human_bytes(m.unshared));
+  if (m.cut.limit > 0) {
+    out += fmt::format(
+        "  to stay within {}: {} before, {} instead of {}, {:.1f} us predicted instead of {:.1f}\n",
+        human_bytes(m.cut.limit), human_bytes(m.cut.bytes_before),
+        counted(m.cut.streams_after, "stream"), m.cut.streams_before, m.cut.us_after,
+        m.cut.us_before);
+  }
   out += fmt::format("  params {}, constants {}, inputs {}, outputs {}, scalars {}\n",
                      human_bytes(m.params), human_bytes(m.constants), human_bytes(m.inputs),
                      human_bytes(m.outputs), human_bytes(m.scalars));

@@ -12,9 +12,9 @@ namespace {
 
 constexpr Family kFamilies[] = {
     {"row", row_refuses, row_emit, in_place_slots, row_work},
-    // A block reads its operands while others write: nothing.
-    {"dot", dot_refuses, dot_emit, [](const ir::Graph&) { return std::vector<InPlace>(); },
-     dot_work},
+    // Blocks read operands while others write, and addends between stores: nothing.
+    {"dot", dot_refuses, dot_emit,
+     [](const ir::Graph&, const Target&) { return std::vector<InPlace>(); }, dot_work},
 };
 
 }  // namespace

@@ -39,8 +39,8 @@ struct Family {
   Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target,
                   uint32_t parts);
   /// Which outputs may have the bytes of which inputs, as slots of that order. What is listed here
-  /// the emitted text must bear.
-  std::vector<InPlace> (*in_place)(const ir::Graph& body);
+  /// the text that `emit` writes must bear.
+  std::vector<InPlace> (*in_place)(const ir::Graph& body, const Target& target);
   /// How `emit` would launch all parts, at a small part of its cost. Throws what `emit` throws.
   Work (*work)(const ir::Graph& body, const Target& target, uint32_t parts);
 };

@@ -16,7 +16,10 @@ namespace braid::kernels {
 /// come before its stores, and a thread stands at one row-major index in all values that have as
 /// many elements as the domain, as long as no computed value is transposed. So it holds for inputs
 /// that lead to every result and every reduction through maps and reshapes alone, where all
-/// reductions fold the last axes. Linear in the body.
-std::vector<InPlace> in_place_slots(const ir::Graph& body);
+/// reductions fold the last axes. Pointers that may be one keep the compiler from loading the next
+/// element before a store; so that this costs nothing, only inputs count that are in registers
+/// before the first store: all of them without reductions, else those that are reduced, in rows
+/// that a thread keeps. Linear in the body.
+std::vector<InPlace> in_place_slots(const ir::Graph& body, const Target& target);
 
 }  // namespace braid::kernels

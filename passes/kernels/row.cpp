@@ -25,7 +25,7 @@ std::vector<ir::OpId> reduces_of(const ir::Graph& body, const std::vector<Sink>&
 Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
                  uint32_t parts) {
   Signature signature(body, parts);
-  signature.set_in_place(in_place_slots(body));
+  signature.set_in_place(in_place_slots(body, target));
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);

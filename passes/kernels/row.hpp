@@ -19,6 +19,8 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
                          const Target& target);
 Work elementwise_work(const ir::Graph& body, const Signature& signature,
                       const std::vector<Sink>& sinks, const Target& target);
+/// Whether a thread loads its elements of a row once, before the first result is stored.
+bool keeps_rows(int64_t rows, int64_t cols, const Target& target);
 /// With `reduces` (in op order, all needed): a warp, a block or a slice of a block per row.
 Emitted emit_reduction(const ir::Graph& body, const Signature& signature,
                        const std::vector<Sink>& sinks, const std::vector<ir::OpId>& reduces,

@@ -59,6 +59,8 @@ Layout choose_layout(int64_t rows, int64_t in_all, int64_t cols, bool columns_ad
   return layout;
 }
 
+constexpr int64_t kMaxKept = 8;  // elements of a row per thread and argument
+
 struct Reduce {
   const ir::Op* op;
   At operand_at, result_at;
@@ -361,8 +363,6 @@ class ReductionWriter {
     writer_.block(fmt::format("if ({})", is_first_), lines);
   }
 
-  static constexpr int64_t kMaxKept = 8;  // elements per thread and argument
-
   const ir::Graph& body_;
   const Signature& signature_;
   IndexPool pool_;
@@ -383,6 +383,11 @@ Emitted emit_reduction(const ir::Graph& body, const Signature& signature,
                        const std::vector<Sink>& sinks, const std::vector<ir::OpId>& reduces,
                        std::string_view symbol, const Target& target) {
   return ReductionWriter(body, signature, sinks, reduces, target).emit(symbol);
+}
+
+bool keeps_rows(int64_t rows, int64_t cols, const Target& target) {
+  const int64_t step = choose_layout(rows, rows, cols, true, target).step();
+  return (cols + step - 1) / step <= kMaxKept;
 }
 
 Work reduction_work(const ir::Graph& body, const Signature& signature,

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "frontend/compile.hpp"
+#include "frontend/report/diff.hpp"
+#include "frontend/report/explain.hpp"
+#include "frontend/report/report.hpp"
 #include "fuzz.hpp"
 #include "ir/diagnostic.hpp"
 #include "ir/program.hpp"
@@ -48,6 +52,20 @@ void build_small(const Program& program) {
   }
 }
 
+/// What `braid inspect`, `explain` and `diff` do.
+void show(const Program& program) {
+  const report::Report r = report::make_report(program);
+  report::to_text(r, program, report::sections_from("all"));
+  report::to_json(r, program, report::sections_from("all"));
+  report::to_text(report::diff(program, Program{}));
+  for (const char* what : {"n0", "c0", "x"}) {
+    try {
+      report::explain(program, what);
+    } catch (const std::invalid_argument&) {
+    }
+  }
+}
+
 }  // namespace
 }  // namespace braid::fuzz
 
@@ -57,6 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const Program program = read_program(file, "fuzz.braid");
     if (!check(program).empty()) return 0;
+    fuzz::show(program);
     const std::vector<std::byte> written = write_program(program);
     if (write_program(read_program(written, "again.braid")) != written) {
       fuzz::fail("written, read and written again differ");

@@ -13,6 +13,7 @@
 #include "frontend/toml.hpp"
 #include "ir/file.hpp"
 #include "ir/text.hpp"
+#include "tests/unit/random_program.hpp"
 #include "tests/unit/safetensors_help.hpp"
 
 namespace fs = std::filesystem;
@@ -138,6 +139,13 @@ int main(int argc, char** argv) try {
         seeds.add_graph("golden_" + name, ir::parse(read_file(entry.path().string())));
       }
     }
+  }
+  std::mt19937 random(1);  // scripts of graphs, streams and host calls
+  for (uint32_t i = 0; i < 16; ++i) {
+    Program program = test::random_program(
+        random, {.nodes = 2, .lanes = 3, .runs = 1 + i % 4, .programmatic = true});
+    program.modules.push_back({"source", program.target.arch, {}});
+    seeds.add_program("script" + std::to_string(i), program);
   }
   seeds.add_document("toml", "frontend/TOML.md");
   seeds.add_document("bir", "ir/README.md");

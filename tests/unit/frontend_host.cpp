@@ -47,9 +47,9 @@ void check_run(const ir::Graph& graph, const HostFunctions& functions,
   uint64_t seed = 1;
   for (const Binding& b : program.inputs) {
     given[b.name] = random_values(program.buffers[b.buffer].type, ++seed);
-    inputs[b.name] = ir::widen(given[b.name]);
+    inputs[b.name] = widen(given[b.name]);
   }
-  for (const ParamBinding& p : program.params) params[p.name] = ir::widen(store.get(p.name));
+  for (const ParamBinding& p : program.params) params[p.name] = widen(store.get(p.name));
   Executable executable(program, store, functions);
   for (int launch = 0; launch < 3; ++launch) {
     executable.poison();
@@ -60,7 +60,7 @@ void check_run(const ir::Graph& graph, const HostFunctions& functions,
       CAPTURE(name);
       double error = 0, norm = 0;
       for (int64_t i = 0; i < value.type.shape.numel(); ++i) {
-        const double reference = ir::narrow(value).at(i);
+        const double reference = narrow(value).at(i);
         error += std::pow(outputs.at(name).at(i) - reference, 2);
         norm += reference * reference;
       }

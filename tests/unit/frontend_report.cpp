@@ -222,6 +222,16 @@ TEST_CASE("report: certificates, both and long ones") {
   CHECK(text.find("a run more, 5 together: h (host) -> e (exp)\n") != text.npos);
 }
 
+TEST_CASE("report: above the limit of the exact width both widths are bounds") {
+  MadePlan m("wide");
+  const uint32_t x = m.tensor("x", Segment::input, 1), y = m.tensor("y", Segment::output, 1);
+  m.body(0, 2);
+  for (uint32_t n = 0; n <= kExactWidth; ++n) m.node(n % 2, {"n"}, {x}, {});
+  m.node(0, {"y"}, {x}, {y});
+  const std::string text = to_text(make_report(m.p), m.p, sections_from("partitions"));
+  CHECK(text.find("width at least 2002 (n, y, ..), at most 2 on its streams\n") != text.npos);
+}
+
 TEST_CASE("report: beside what others would cut") {
   const Program p = made_of_parts();
   Report r = make_report(p);
@@ -269,8 +279,9 @@ TEST_CASE("report: JSON has the sections asked for, and every part") {
   std::vector<std::string> keys;
   for (const auto& [key, value] : all.items()) keys.push_back(key);
   CHECK(keys == std::vector<std::string>{"schema", "name", "target", "options", "dims",
-                                         "source_ops", "launches", "distinct_kernels", "partitions",
-                                         "breaks", "streams", "memory", "edges", "kernels"});
+                                         "source_ops", "launches", "grouped_launches",
+                                         "distinct_kernels", "partitions", "breaks", "streams",
+                                         "memory", "edges", "kernels"});
   CHECK(all["schema"] == "braid.report/1");
   const Json& parts = all["partitions"]["parts"];
   REQUIRE(parts.size() == 4);
@@ -289,6 +300,19 @@ TEST_CASE("report: JSON has the sections asked for, and every part") {
   CHECK(some.contains("breaks"));
   CHECK(!some.contains("edges"));
   CHECK(to_json(r, p, sections_from("all")) == to_json(make_report(p), p, sections_from("all")));
+}
+
+TEST_CASE("report: what a limit on memory cost") {
+  Program p = made_of_parts();
+  p.memory_cut = {4096, 7168, 4, 2, 8.5, 9.25};
+  const Report r = make_report(p);
+  CHECK(
+      to_text(r, p, sections_from("memory"))
+          .find("  to stay within 4096 B: 7168 B before, 2 streams instead of 4, 9.2 us predicted "
+                "instead of 8.5\n") != std::string::npos);
+  const Json limit = Json::parse(to_json(r, p, sections_from("memory")))["memory"]["limit"];
+  CHECK(limit["bytes"] == 4096);
+  CHECK(limit["us_after"] == 9.25);
 }
 
 TEST_CASE("report: the sections are named") {

@@ -19,7 +19,7 @@ namespace {
 using Pairs = std::vector<InPlace>;
 using V = ir::ValueId;
 
-Pairs pairs(const Body& b) { return kernels::in_place_slots(b.graph); }
+Pairs pairs(const Body& b) { return kernels::in_place_slots(b.graph, Target{}); }
 
 /// Runs each case with every allowed pair by itself, and with as many as go together, and compares
 /// every bit with a run where all arguments have bytes of their own. Says how many pairs there
@@ -29,7 +29,7 @@ size_t check_in_place_runs(const std::vector<KernelCase>& cases) {
   uint64_t seed = 100;
   size_t count = 0;
   for (const KernelCase& c : cases) {
-    const Pairs allowed = kernels::family(c.family).in_place(c.body);
+    const Pairs allowed = kernels::family(c.family).in_place(c.body, Target{});
     count += allowed.size();
     std::vector<Pairs> choices;
     Pairs together;
@@ -121,6 +121,23 @@ TEST_CASE("a result may lie on an operand that is read at the same elements alon
     b.out(b.map(Fn::div, {e, b.broadcast(b.reduce(Fn::add, e, {1}), {6, 50}, {0})}));
     CHECK(pairs(b) == Pairs{{1, 0}});
   }
+  SUBCASE("what only the results need is loaded between their stores") {
+    Body b;
+    const V x = b.in({6, 50}), r = b.in({6, 50});
+    const V m = b.broadcast(b.reduce(Fn::max, x, {1}), {6, 50}, {0});
+    b.out(b.map(Fn::add, {b.map(Fn::sub, {x, m}), r}));
+    CHECK(pairs(b) == Pairs{{2, 0}});
+  }
+  SUBCASE("rows too long for registers are loaded again between stores") {
+    const auto of_rows = [](int64_t cols) {
+      Body b;
+      const V x = b.in({6, cols});
+      b.out(b.map(Fn::sub, {x, b.broadcast(b.reduce(Fn::max, x, {1}), {6, cols}, {0})}));
+      return pairs(b);
+    };
+    CHECK(of_rows(8192) == Pairs{{1, 0}});
+    CHECK(of_rows(8193).empty());
+  }
   SUBCASE("reductions of the first axis stand elsewhere") {
     Body b;
     const V x = b.in({6, 50});
@@ -144,7 +161,7 @@ TEST_CASE("a result may lie on an operand that is read at the same elements alon
     Body b;
     const V x = b.in({8, 8}), y = b.in({8, 8});
     b.out(b.dot(x, y));
-    CHECK(kernels::family("dot").in_place(b.graph).empty());
+    CHECK(kernels::family("dot").in_place(b.graph, Target{}).empty());
   }
 }
 
@@ -152,7 +169,7 @@ TEST_CASE("pointers that may be one are not promised to be apart") {
   Body b;
   const V x = b.in({4, 6}), bias = b.in({6});
   b.out(b.map(Fn::add, {x, b.broadcast(bias, {4, 6}, {1})}));
-  const std::string text = kernels::family("row").emit(b.graph, "k", Target{}).text;
+  const std::string text = kernels::family("row").emit(b.graph, "k", Target{}, 1).text;
   CHECK(text.find("const float* a0,") != std::string::npos);
   CHECK(text.find("const float* __restrict__ a1,") != std::string::npos);
   CHECK(text.find("float* r0)") != std::string::npos);
@@ -171,7 +188,8 @@ TEST_CASE("what fusion makes of random graphs computes the same bits in place") 
     for (const Group& group : fusion.groups) {
       KernelCase c{fmt::format("in_place_{}", cases.size()), std::string(name_of(group.family)),
                    extract_body(graph, group, nullptr)};
-      if (!kernels::family(c.family).in_place(c.body).empty()) cases.push_back(std::move(c));
+      if (!kernels::family(c.family).in_place(c.body, Target{}).empty())
+        cases.push_back(std::move(c));
     }
   }
   CHECK(cases.size() > 100);

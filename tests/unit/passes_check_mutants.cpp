@@ -542,3 +542,76 @@ TEST_CASE("mutants: the checker refuses exactly those that do harm") {
                   harmless[m.name], " not");
   }
 }
+
+TEST_CASE("numbers out of all range, anywhere: refused, and nothing is followed") {
+  std::mt19937 random(74);
+  std::vector<Program> good = compiled_programs();
+  for (Program& p : scripts()) good.push_back(std::move(p));
+  size_t refused = 0;
+  for (const Program& p : good) {
+    for (int i = 0; i < 40; ++i) {
+      Program mutant = p;
+      // What is followed as an index or place, or bounds one; and what is not.
+      std::vector<uint32_t*> indices, others;
+      std::vector<int64_t*> offsets;
+      for (Buffer& b : mutant.buffers) offsets.insert(offsets.end(), {&b.offset, &b.bytes});
+      for (View& v : mutant.views) {
+        indices.push_back(&v.buffer);
+        offsets.push_back(&v.offset);
+        others.push_back(&v.value);
+      }
+      for (Kernel& k : mutant.kernels) {
+        indices.push_back(&k.parts);
+        for (InPlace& pair : k.in_place) indices.insert(indices.end(), {&pair.in, &pair.out});
+      }
+      const auto all = [](std::vector<uint32_t*>& to, std::vector<uint32_t>& from) {
+        for (uint32_t& x : from) to.push_back(&x);
+      };
+      for (Body& b : mutant.bodies) {
+        indices.insert(indices.end(), {&b.lanes, &b.run});
+        for (Node& n : b.nodes) {
+          indices.insert(indices.end(), {&n.kernel, &n.lane, &n.position, &n.level, &n.earliest});
+          others.push_back(&n.latest);
+          all(indices, n.args);
+          all(others, n.values);
+          all(others, n.values_before);
+        }
+        for (Edge& e : b.edges) {
+          indices.insert(indices.end(), {&e.from, &e.to});
+          others.push_back(&e.buffer);
+        }
+      }
+      for (Call& c : mutant.calls) {
+        indices.insert(indices.end(), {&c.level, &c.earliest});
+        all(indices, c.args);
+        all(indices, c.results);
+        all(others, c.values);
+        all(others, c.result_values);
+      }
+      for (Step& s : mutant.script) indices.push_back(&s.index);
+      for (Binding& b : mutant.inputs) indices.push_back(&b.buffer);
+      for (Binding& b : mutant.outputs) indices.push_back(&b.buffer);
+      for (ParamBinding& b : mutant.params) indices.push_back(&b.buffer);
+      for (ScalarBinding& b : mutant.scalars) indices.push_back(&b.buffer);
+      others.insert(others.end(), {&mutant.runs, &mutant.graphs});
+      const uint32_t far[] = {UINT32_MAX, UINT32_MAX - 1, uint32_t{1} << 31, 1'000'000};
+      const int64_t further[] = {INT64_MAX, INT64_MIN, -256, int64_t{1} << 62};
+      bool must = true;
+      switch (below(random, 4)) {
+        case 0:
+          **any(offsets, random) = further[below(random, 4)];
+          break;
+        case 1:
+          **any(others, random) = far[below(random, 4)];
+          must = false;
+          break;
+        default:
+          **any(indices, random) = far[below(random, 4)];
+      }
+      const std::vector<std::string> found = check(mutant);
+      if (must) CHECK(!found.empty());
+      refused += !found.empty();
+    }
+  }
+  CHECK(refused > 2'000);
+}

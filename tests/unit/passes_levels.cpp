@@ -141,6 +141,78 @@ TEST_CASE("levels are the fewest runs and graphs over all orders") {
   CHECK(several > 200);
 }
 
+TEST_CASE("windows hold every run that some order in as few runs gives a node") {
+  std::mt19937 random(20241);
+  int wide = 0;
+  for (int trial = 0; trial < 1'500; ++trial) {
+    const ColouredDag dag = random_dag(random, 6);
+    const auto n = static_cast<uint32_t>(dag.colours.size());
+    const Levels levels = minimal_levels(dag);
+    std::vector<uint32_t> first(n, UINT32_MAX), last(n, 0), run(n, 0);
+    uint32_t zero = 0;  // a node of the first run
+    while (levels.run[zero] != 0) ++zero;
+    const auto fits = [&] {
+      for (auto [from, to] : dag.edges) {
+        if (run[from] > run[to]) return false;
+      }
+      return true;
+    };
+    // All numbers of `n` digits to the base `runs`.
+    for (bool more = true; more;) {
+      bool right = fits();
+      for (uint32_t v = 0; v < n && right; ++v) {
+        right = (run[v] % 2 == 0) == (dag.colours[v] == dag.colours[zero]);
+      }
+      for (uint32_t v = 0; v < n && right; ++v) {
+        first[v] = std::min(first[v], run[v]);
+        last[v] = std::max(last[v], run[v]);
+      }
+      more = false;
+      for (uint32_t v = 0; v < n && !more; ++v) {
+        run[v] = run[v] + 1 == levels.runs ? 0 : run[v] + 1;
+        more = run[v] != 0;
+      }
+    }
+    REQUIRE(levels.earliest == first);
+    REQUIRE(levels.latest == last);
+    for (uint32_t v = 0; v < n; ++v) wide += first[v] < last[v];
+  }
+  CHECK(wide > 50);
+}
+
+TEST_CASE("placed levels keep runs, graphs and windows; host nodes are late") {
+  std::mt19937 random(20242);
+  int moved = 0, kept = 0;
+  for (int trial = 0; trial < 5'000; ++trial) {
+    const ColouredDag dag = random_dag(random, 14);
+    LevelledDag levelled{dag.colours, {}, {}, {}};
+    for (size_t v = 0; v < dag.colours.size(); ++v) levelled.bytes.push_back(below(random, 100));
+    for (const auto& e : dag.edges) {
+      (below(random, 4) ? levelled.edges : levelled.order_edges).push_back(e);
+    }
+    const Levels least = minimal_levels(dag), placed = place_levels(levelled);
+    REQUIRE(placed.runs == least.runs);
+    REQUIRE(placed.graphs == least.graphs);
+    REQUIRE(placed.earliest == least.earliest);
+    REQUIRE(placed.latest == least.latest);
+    check_runs(dag, placed);
+    for (uint32_t v = 0; v < dag.colours.size(); ++v) {
+      REQUIRE(placed.run[v] >= placed.earliest[v]);
+      REQUIRE(placed.run[v] <= placed.latest[v]);
+      uint32_t room = placed.latest[v];
+      for (auto [from, to] : dag.edges) {
+        if (from == v) room = std::min(room, placed.run[to] - (dag.colours[v] != dag.colours[to]));
+      }
+      if (dag.colours[v] == Colour::host) REQUIRE(placed.run[v] == room);
+      if (dag.colours[v] == Colour::graph && room > placed.earliest[v]) {
+        ++(placed.run[v] == room ? moved : kept);
+      }
+    }
+  }
+  CHECK(moved > 200);
+  CHECK(kept > 200);
+}
+
 TEST_CASE("levels of no node, of one colour, and of a cycle") {
   CHECK(minimal_levels({}).runs == 0);
   CHECK(minimal_levels({}).certificate.empty());

@@ -111,13 +111,15 @@ TEST_CASE("10,000 graphs with ops that cut: whole plans have the fewest graphs a
     Options o;
     o.simplify = false;
     o.fuse = round % 2 == 0;
-    o.reuse = false;
+    o.reuse = below(random, 4) != 0;
+    o.reduce = below(random, 4) != 0;
+    o.group = below(random, 4) != 0;
+    o.force_lanes = below(random, 2) == 0;
+    o.streams = 1 + static_cast<int>(below(random, 8));
     CAPTURE(ir::print(made.graph));
-    Program p = run_passes(made.graph, o, "lanes").program;
-    for (Buffer& b : p.buffers) {  // bytes of its own for each
-      if (b.segment == Segment::temp) b.offset = std::exchange(p.arena_bytes, p.arena_bytes + 256);
-    }
-    emit_edges(p, o);
+    CAPTURE(to_string(o));
+    Program p = run_passes(made.graph, o, "edges").program;
+    for (Kernel& k : p.kernels) k.launch.grid[1] = k.parts;  // no text was written
     REQUIRE(p.runs == runs);
     REQUIRE(p.graphs == graphs);
     const auto launched =

@@ -54,7 +54,7 @@ class Memory {
     if (r.x > view.width || r.x + r.w < view.left) return;
     const hue = HUES[b.id % HUES.length];
     const chosen = state.selected?.kind === "buffer" && state.selected.id === b.id;
-    c.globalAlpha = bright && !bright.has(b.id) ? 0.35 : 0.92;
+    c.globalAlpha = bright && !bright.has(b.id) ? 0.35 : 1;
     const solid = r.w <= 3 || r.h <= 3;
     c.fillStyle = solid ? theme.edge(hue) : theme.fill(hue);
     c.fillRect(r.x, r.y, r.w, r.h);

@@ -70,6 +70,7 @@ function linkNodes(model, doc, starts) {
   doc.bodies.forEach((body, b) => {
     const first = model.nodes.length;
     const base = starts.get(b) ?? 0;
+    const last = []; // of each lane
     const info = { index: b, first, start: base, end: base + body.predicted_us, ...body };
     body.nodes.forEach((n, i) => {
       const fullKey = `${bodyName(body, b)}.n${i}`;
@@ -79,7 +80,10 @@ function linkNodes(model, doc, starts) {
         kernel: doc.kernels[n.kernel], kernelIndex: n.kernel, into: [], outOf: [],
         copies: copiesOf(n.ops, doc.repeats),
       });
-      info.end = Math.max(info.end, base + n.start + n.us);
+      const node = model.nodes[first + i];
+      node.before = last[n.lane] ?? null;
+      last[n.lane] = node;
+      info.end = Math.max(info.end, node.end);
     });
     for (const [from, to, reason, buffer, kind] of body.edges) {
       const edge = {

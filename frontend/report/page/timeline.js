@@ -305,8 +305,8 @@ class Timeline {
     c.moveTo(from.x, from.y);
     const bow = Math.max(14, Math.abs(to.x - from.x) * 0.4);
     if (e.from.lane === e.to.lane) {
-      // Above the boxes between them; the neighbour needs no bow.
-      const up = to.x - from.x < 16 ? 0 : this.size.row * 0.62;
+      // Above the boxes between them.
+      const up = e.to.before === e.from ? 0 : this.size.row * 0.62;
       c.bezierCurveTo(from.x + bow / 2, from.y - up, to.x - bow / 2, to.y - up, to.x, to.y);
     } else {
       c.bezierCurveTo(from.x + bow, from.y, to.x - bow, to.y, to.x, to.y);
