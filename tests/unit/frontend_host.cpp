@@ -219,7 +219,7 @@ format = 1
 name = "m"
 [inputs]
 x = { dtype = "f32", shape = [4, 8] }
-[blocks.b]
+[block.b]
 in = "x"
 out = "y"
 nodes = [ { op = "exp", in = "x", out = "y" } ]
