@@ -11,18 +11,51 @@
 namespace braid {
 namespace {
 
-Break break_of(const ir::Graph& g, const ir::Op& op, uint32_t level) {
-  Break b{op_label(g, op), place_label(g, op.loc), level, {}, {}};
+/// By op: whether it needs work of some graph, and whether work of some graph needs it.
+struct Sides {
+  std::vector<bool> before, after;
+};
+
+Sides sides_of(const Compilation& c) {
+  const std::vector<ir::Op>& ops = c.graph.ops();
+  Sides sides{std::vector<bool>(ops.size(), false), std::vector<bool>(ops.size(), false)};
+  const auto in_graph = [&](uint32_t op) {
+    return c.levels.run[op] != UINT32_MAX && colour_of(ops[op]) == Colour::graph;
+  };
+  const auto operands = [&](uint32_t op, const auto& visit) {
+    for (ir::ValueId v : ops[op].operands) visit(c.graph.value(v).def.index);
+  };
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    operands(i, [&](uint32_t from) {
+      if (sides.before[from] || in_graph(from)) sides.before[i] = true;
+    });
+  }
+  for (auto i = static_cast<uint32_t>(ops.size()); i-- > 0;) {
+    if (!sides.after[i] && !in_graph(i)) continue;
+    operands(i, [&](uint32_t from) { sides.after[from] = true; });
+  }
+  return sides;
+}
+
+Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
+  const ir::Graph& g = c.graph;
+  const ir::Op& op = g.ops()[index];
+  Break b{op_label(g, op), place_label(g, op.loc), c.levels.run[index], {}, {}};
   const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
   if (!host) {
     b.reason = "it is marked to stay out of graphs";
-    b.remedy = "remove the mark 'graph = false'";
-  } else if (g.type(op.result).bytes() > 0) {
-    b.reason = fmt::format("the host function '{}' returns tensors", g.strings[host->function]);
-    b.remedy = "do it with ops of the graph, or call it before the inputs are given";
+    b.remedy = "remove the mark: graph = false in TOML, outside_graphs() in C++";
+    return b;
+  }
+  const bool returns = g.type(op.result).bytes() > 0;
+  b.reason = fmt::format("the host function '{}' {}", g.strings[host->function],
+                         returns ? "returns tensors" : "runs between graphs");
+  if (!returns || !sides.after[index]) {
+    b.remedy = "make its arguments outputs of the model, and call it after the launch";
+  } else if (!sides.before[index]) {
+    b.remedy = "call it before the launch, and make its results inputs of the model";
   } else {
-    b.reason = fmt::format("the host function '{}' runs between graphs", g.strings[host->function]);
-    b.remedy = "make its tensors outputs, and call it after the launch";
+    b.remedy = "do it with ops: it needs what a graph computes, and a graph needs its results";
   }
   return b;
 }
@@ -72,10 +105,12 @@ void find_breaks(Compilation& c, const Options& o) {
   Program& p = c.program;
   std::vector<uint32_t> ops;
   for (uint32_t i = 0; i < g.ops().size(); ++i) {
-    const uint32_t level = c.levels.run[i];
-    if (level == UINT32_MAX || colour_of(g.ops()[i]) == Colour::graph) continue;
+    if (c.levels.run[i] == UINT32_MAX || colour_of(g.ops()[i]) == Colour::graph) continue;
     ops.push_back(i);
-    p.breaks.push_back(break_of(g, g.ops()[i], level));
+  }
+  if (!ops.empty()) {
+    const Sides sides = sides_of(c);
+    for (uint32_t op : ops) p.breaks.push_back(break_of(c, sides, op));
   }
   const auto labels = [&](const std::vector<uint32_t>& path) {
     std::vector<std::string> text;

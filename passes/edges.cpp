@@ -1,13 +1,11 @@
 // Edges: every conflict over bytes ordered, every lane a chain, by the fewest edges.
 // needs: lanes and memory. breaks: nothing.
 //
-// A full edge lets a kernel start when the other has ended; a programmatic one lets it start
-// earlier, and the kernel itself waits for that end before its first access. Programmatic edges
-// lead into kernels that wait and nowhere else. So a path always orders the accesses of its first
-// kernel before those of its last, whatever the kinds of its edges: a kernel on it that is entered
-// by a programmatic edge cannot end before it has waited, and what comes behind it, by a full edge
-// or by one more wait, comes behind that end. That is why one clock serves both kinds, and why a
-// full edge may be left out for such a path: every kernel on it waits that need not start late.
+// A full edge lets a kernel start when the one before has ended. A programmatic one lets it start
+// earlier, and the kernel itself waits for that end before its first access: it leads into kernels
+// that wait, and nowhere else. So every path orders the accesses of its first kernel before those
+// of its last: what a programmatic edge enters cannot end before it has waited. No full edge is left
+// out for a path through a kernel that does not wait, and one clock serves both kinds.
 #include <algorithm>
 
 #include "passes/order.hpp"

@@ -46,7 +46,7 @@ struct Fit {
     d.details.push_back(fmt::format("temporary {}: {}, {} bytes", temps[i]->name,
                                     to_string(temps[i]->type), temps[i]->bytes));
   }
-  d.suggestion = o.reuse ? fmt::format("allow {} bytes, or make its extents smaller", least)
+  d.suggestion = o.reuse ? fmt::format("allow {} bytes, or make the largest of them smaller", least)
                          : "let temporaries share bytes: without --no-reuse";
   throw Error(std::move(d));
 }

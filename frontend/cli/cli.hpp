@@ -73,6 +73,7 @@ struct PlanArgs {
   std::string math;                 // empty: likewise
   std::optional<bool> fuse, group, reuse, reduce, simplify, single_graph;  // nothing: likewise
   std::string on_break, memory_limit;                                      // empty: likewise
+  bool force_lanes = false;
   bool verify = false;
   std::string dump_dir;
 };

@@ -56,6 +56,8 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   add_switch(c, "fuse", a.fuse, "several ops in one kernel, or one kernel per op");
   add_switch(c, "group", a.group,
              "like kernels that are ready together in one launch, or each alone");
+  c.add_flag("--force-lanes", a.force_lanes,
+             "use the streams even where one chain is predicted to be faster, to measure");
   add_switch(c, "reuse", a.reuse, "temporaries share memory, or each has its own");
   add_switch(c, "reduce", a.reduce, "drop edges that others imply, or keep them");
   c.add_option("--memory-limit", a.memory_limit,

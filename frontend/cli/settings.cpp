@@ -175,6 +175,9 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
   o.fuse = chooser.choose("fuse", file.fuse, a.fuse);
   o.reuse = chooser.choose("reuse", file.reuse, a.reuse);
   o.reduce = chooser.choose("reduce", file.reduce, a.reduce);
+  // To measure with: no setting of a model, so neither its file nor a variable has it.
+  o.force_lanes = a.force_lanes;
+  if (a.force_lanes) chooser.origins.push_back("force_lanes=on (--force-lanes)");
   o.dims = dims_of(a.dims);
   o.verify = a.verify;
   o.dump_dir = a.dump_dir;

@@ -78,9 +78,9 @@ std::string certificate_text(const Report& r) {
                   r.second_certificate.empty() ? fmt::format(" in {}", counted(r.runs, "run")) : "",
                   ends_of(r.certificate, " -> "));
   if (!r.second_certificate.empty()) {
-    out += fmt::format(
-        "          and these, which begin with the other kind, a run more, {} together: {}\n",
-        r.runs, ends_of(r.second_certificate, " -> "));
+    out +=
+        fmt::format("          and these, which begin on the host, one run more, {} in all: {}\n",
+                    r.runs, ends_of(r.second_certificate, " -> "));
   }
   return out;
 }

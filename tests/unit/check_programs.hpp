@@ -58,9 +58,30 @@ inline ir::Graph towers() {
   return m.g;
 }
 
+/// Towers with a host op in each, one of which is a mere log, and a marked op behind them.
+inline ir::Graph calls() {
+  Maker m;
+  const ValueId x = m.input("x", {4, 8});
+  ValueId sum = x;
+  for (int t = 0; t < 4; ++t) {
+    const std::string name = fmt::format("t{}/", t);
+    const ValueId h = m.map(Fn::tanh, {m.dot(x, m.weight(name + "w", {8, 8}))});
+    ir::Graph::NewOp op{OpKind::host, ir::HostAttr{m.str("sample"), t == 1}, {h, sum}};
+    op.type = t == 3 ? Maker::type({0}, DType::i8) : Maker::type({4, 8});
+    const ValueId made = m.g.add(std::move(op));
+    sum = m.add(sum, m.map(Fn::relu, {m.dot(t == 3 ? h : made, m.weight(name + "v", {8, 8}))}));
+  }
+  ir::Graph::NewOp marked{OpKind::map, ir::MapAttr{Fn::exp}, {sum}};
+  marked.outside = true;
+  const ValueId kept = m.assign(m.param("state", {4, 8}), m.g.add(std::move(marked)));
+  m.output("y", m.softmax(m.mul(m.read(kept), sum)));
+  return m.g;
+}
+
 /// The same nodes on any lanes, and edges for them.
 inline void spread(Program& p, uint32_t lanes, std::mt19937& random) {
   for (Body& body : p.bodies) {
+    if (body.stream) continue;
     body.lanes = lanes;
     std::vector<uint32_t> length(lanes, 0);
     for (Node& n : body.nodes) {
@@ -88,7 +109,7 @@ inline Program compiled(const ir::Graph& g, uint32_t lanes, bool planned, bool r
 /// Compiled models and graphs at random, on one lane and on eight.
 inline std::vector<Program> compiled_programs() {
   std::mt19937 random(70);
-  std::vector<ir::Graph> graphs{mlp(), encoder(), towers()};
+  std::vector<ir::Graph> graphs{mlp(), encoder(), towers(), calls(), calls()};
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     graphs.push_back(random_graph(seed, {.ops = 25, .max_numel = 64}));
   }

@@ -31,6 +31,8 @@ TEST_CASE("settings: flags beat variables, variables beat the file, the file bea
         "settings: target=sm_90 (--target), streams=6 (--streams), math=strict (--math), "
         "fuse=off (--no-fuse), reduce=off (--no-reduce)\n");
   CHECK(b.braid("inspect s.toml --fuse").out != unfused);
+  r = b.braid("inspect s.toml --no-fuse --force-lanes");
+  CHECK(has(r.err, "fuse=off (--no-fuse), force_lanes=on (--force-lanes)"));
   CHECK(b.braid("inspect s.toml -q").err.empty());
   CHECK(b.braid("inspect m.toml", "BRAID_FUSE=").err.empty());
   CHECK(b.braid("inspect m.toml", "BRAID_FUSE=0").out == b.braid("inspect m.toml --no-fuse").out);

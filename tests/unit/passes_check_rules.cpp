@@ -402,6 +402,8 @@ TEST_CASE("arguments in place are on the very same bytes, in the same part") {
   CHECK(complains(p, "argument 2 of kernel k2 is in 'other'"));
   p = parts(false);
   p.kernels[2].launch.grid[1] = 1;
+  CHECK(complaints(p).empty());  // nothing is written yet
+  p.modules.emplace_back();
   CHECK(complains(p, "kernel k2 computes 2 parts, but its grid has 1 along y"));
   p.kernels[2].parts = 1;
   CHECK(complains(p, "has 4 arguments, but its body needs 2 for each of 1 parts"));

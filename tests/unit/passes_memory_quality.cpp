@@ -165,7 +165,7 @@ TEST_CASE("series-parallel graphs stay close to the lower bound") {
   std::mt19937 random(41);
   for (const uint32_t lanes : {1u, 8u}) {
     double worst = 0, sum = 0, of_unshared = 0;
-    const int rounds = 20;
+    const int rounds = 10;
     for (int round = 0; round < rounds; ++round) {
       SeriesParallel g(random, 40 + static_cast<uint32_t>(random() % 160), lanes);
       if (round % 2) allow_in_place(g.m, random);
