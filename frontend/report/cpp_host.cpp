@@ -88,7 +88,7 @@ void Emitter::host_values(const char* name, const std::vector<uint32_t>& views, 
     values.push_back(fmt::format("{{DType::{}, {}, {}, host + {}}}", name_of(t.dtype),
                                  literal(to_string(t)), t.shape.numel(), host_offsets_[place + i]));
   }
-  put("    {} {{{}}};\n", name, fmt::join(values, ", "));
+  put("    {}{{{}}};\n", name, fmt::join(values, ", "));
 }
 
 void Emitter::host_call(uint32_t index) {

@@ -317,7 +317,7 @@ void upload(CUdeviceptr to, const Bytes& values) {
   CALL(cuStreamSynchronize(stream));
 }
 
-void show([[maybe_unused]] const std::string& folder, const Tensor& t, CUdeviceptr from) {
+void show(const std::string& folder, const Tensor& t, CUdeviceptr from) {
   Bytes values(t.bytes());
   if (!values.empty()) CALL(cuMemcpyDtoHAsync(values.data(), from, values.size(), stream));
   CALL(cuStreamSynchronize(stream));
