@@ -15,8 +15,8 @@ struct Prices {
 
   // Kernels. An empty one costs its edge alone.
   double row_us = 0.57;          // a small elementwise kernel more than an empty one: axpy, 32 Ki
-  double dot_us = 0.45;          // a product beyond what its tile says: perceptron, encoder, minilm
-  double cycles_per_us = 1980;   // of an SM at full clock, in which the families count
+  double dot_us = 0.35;          // a product beyond what its tile says: perceptron, encoder, towers
+  double cycles_per_us = 1600;   // in which the families count: 34 to 640 products, one to 32 lanes
   double bytes_per_us = 4.3e6;   // of device memory, copied
   double flops_per_us = 0.2e6;   // of one SM, f32 outside products
   double threads_per_sm = 2048;  // that one SM holds ...
