@@ -55,7 +55,7 @@ Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
   } else if (!sides.before[index]) {
     b.remedy = "call it before the launch, and make its results inputs of the model";
   } else {
-    b.remedy = "do it with ops: it needs what a graph computes, and a graph needs its results";
+    b.remedy = "do it with ops of the graph: it can move neither before the launch nor after it";
   }
   return b;
 }
