@@ -14,7 +14,7 @@ constexpr size_t kMostLanes = 64'000;
 constexpr size_t kMostConflicts = 4'000'000;
 /// Visits to a conflict that the search may make; each placement in some order makes as many as
 /// there are conflicts.
-constexpr size_t kMostVisits = 1'000'000;
+constexpr size_t kMostVisits = 4'000'000;
 
 /// For each temporary those that it may share no bytes with, in flat storage.
 class Conflicts {

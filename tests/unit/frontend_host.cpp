@@ -238,7 +238,7 @@ y = "d"
   const Program p = compile(m.graph->ir());
   CHECK(p.graphs == 1);
   CHECK(p.breaks.size() == 4);
-  CHECK(p.breaks[1].place == "m.toml:15:10");
+  CHECK(p.breaks[1].place == "m.toml:14:10");
   check_run(m.graph->ir(), doubling());
 }
 

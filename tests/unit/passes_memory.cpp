@@ -175,7 +175,7 @@ TEST_CASE("one arena for all bodies and calls of a script") {
 TEST_CASE("plans are right by brute force, and sharing orders nothing more") {
   std::mt19937 random(30);
   int in_place = 0;
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < 100; ++round) {
     const uint32_t lanes = 1 + static_cast<uint32_t>(random() % 4);
     PlanMaker m = random_plan(random, 2 + static_cast<uint32_t>(random() % 60), lanes,
                               1 + static_cast<uint32_t>(random() % 20));
