@@ -37,6 +37,24 @@ Sides sides_of(const Compilation& c) {
   return sides;
 }
 
+bool ordered(const ir::Op& op) {
+  const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
+  return host && !host->pure;
+}
+
+/// How many graphs fewer it would be if calls with side effects could change places.
+uint32_t graphs_by_order_of_calls(const Compilation& c) {
+  const std::vector<ir::Op>& all = c.graph.ops();
+  if (std::count_if(all.begin(), all.end(), ordered) < 2) return 0;
+  std::vector<uint32_t> ops;
+  LevelledDag dag = levelled_dag(c.graph, c.homes, ops);
+  ColouredDag free{std::move(dag.colours), std::move(dag.edges)};
+  for (auto [from, to] : dag.order_edges) {
+    if (!ordered(all[ops[from]]) || !ordered(all[ops[to]])) free.edges.emplace_back(from, to);
+  }
+  return c.levels.graphs - std::min(c.levels.graphs, minimal_levels(free).graphs);
+}
+
 Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
   const ir::Graph& g = c.graph;
   const ir::Op& op = g.ops()[index];
@@ -55,7 +73,7 @@ Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
   } else if (!sides.before[index]) {
     b.remedy = "call it before the launch, and make its results inputs of the model";
   } else {
-    b.remedy = "do it with ops: it needs what a graph computes, and a graph needs its results";
+    b.remedy = "do it with ops of the graph: it can move neither before the launch nor after it";
   }
   return b;
 }
@@ -111,6 +129,15 @@ void find_breaks(Compilation& c, const Options& o) {
   if (!ops.empty()) {
     const Sides sides = sides_of(c);
     for (uint32_t op : ops) p.breaks.push_back(break_of(c, sides, op));
+    if (const uint32_t graphs = graphs_by_order_of_calls(c)) {
+      for (size_t i = 0; i < ops.size(); ++i) {
+        if (!ordered(g.ops()[ops[i]])) continue;
+        p.breaks[i].remedy += fmt::format(
+            "; or mark it pure if it has no side effects: the order of the calls makes {} graph{} "
+            "more",
+            graphs, graphs == 1 ? "" : "s");
+      }
+    }
   }
   const auto labels = [&](const std::vector<uint32_t>& path) {
     std::vector<std::string> text;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "passes/free_ops.hpp"
+#include "passes/labels.hpp"
 
 namespace braid {
 namespace {
@@ -256,9 +257,7 @@ std::string Levels::print(const ir::Graph& graph) const {
     if (nodes.empty()) return;
     text += what;
     for (uint32_t v : nodes) {
-      const ir::Op& op = graph.ops()[v];
-      const std::string_view name = graph.name_of(ir::OpId{v});
-      text += fmt::format(" {}{}{}", ir::info(op.kind).name, name.empty() ? "" : " ", name);
+      text += fmt::format(" {}", op_label(graph, graph.ops()[v]));
       if (v != nodes.back()) text += " ->";
     }
     text += '\n';

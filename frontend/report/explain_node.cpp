@@ -257,10 +257,10 @@ class Explainer {
       if (f < first && l == first) {
         parts.push_back("in place over " + p_.buffers[other].name);
       } else if (l < first) {
-        before = fmt::format("before {} (until {})", p_.buffers[other].name,
-                             index_.name(index_.order()[l]));
+        before =
+            fmt::format("held {} until {}", p_.buffers[other].name, index_.name(index_.order()[l]));
       } else if (f > first && f >= last && after.empty()) {
-        after = fmt::format("after {} (from {})", p_.buffers[other].name,
+        after = fmt::format("will hold {} from {}", p_.buffers[other].name,
                             index_.name(index_.order()[f]));
       }
     }

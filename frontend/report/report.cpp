@@ -172,6 +172,14 @@ std::vector<BreakRow> break_rows(const Program& p, const Repeats& repeats,
   return rows;
 }
 
+/// Where the op stands that fills a temporary. A node knows the place of its last op alone.
+std::string place_of(const Program& p, const Ref& maker, const std::string& temporary) {
+  if (maker.call) return p.calls[maker.body].place;
+  const Node& n = p.bodies[maker.body].nodes[maker.node];
+  const auto it = std::find(n.ops.begin(), n.ops.end(), temporary);
+  return it == n.ops.end() || it + 1 == n.ops.end() ? n.place : std::string();
+}
+
 Memory memory_of(const Program& p, const PlanIndex& index) {
   Memory m;
   m.arena = p.arena_bytes;
@@ -200,7 +208,7 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
         add(m.outputs);
         break;
       case Segment::temp:
-        temps.push_back(b);
+        if (buffer.bytes > 0) temps.push_back(b);
         break;
       case Segment::scalar:
         break;
@@ -216,8 +224,9 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
     for (uint32_t b : index.sharing(temps[i])) row.shares.push_back(p.buffers[b].name);
     const auto [first, last] = index.needed(temps[i]);
     if (first <= last) {
-      row.made_by = index.name(index.order()[first]);
-      row.place = index.place(index.order()[first]);
+      const Ref maker = index.order()[first];
+      row.made_by = index.name(maker);
+      row.place = place_of(p, maker, t.name);
     }
     m.largest.push_back(std::move(row));
   }

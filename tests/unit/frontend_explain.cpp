@@ -67,7 +67,7 @@ kernel
 memory
   reads   b  f32[256]  temp @1024, 1024 B  from g0.n1
   reads   c  f32[256]  temp @2048, 1024 B  from g0.n2
-  writes  d  f32[256]  temp @0, 1024 B     before a (until g0.n2); after f (from g2.n0)
+  writes  d  f32[256]  temp @0, 1024 B     held a until g0.n2; will hold f from g2.n0
 edges
   from  n1  q2  raw  full  b  (this reads what it writes)
   from  n2  k   raw  full  c  (this reads what it writes)
@@ -113,7 +113,7 @@ TEST_CASE("explain: streams that were free, and in place") {
   m.edge(0, 1, EdgeReason::raw, a);
   m.edge(1, 2, EdgeReason::lane);
   CHECK(has(explain(m.p, "n1"), "in place over a\n"));
-  CHECK(has(explain(m.p, "n0"), "after b (from g0.n1)\n"));
+  CHECK(has(explain(m.p, "n0"), "will hold b from g0.n1\n"));
   const std::string text = explain(m.p, "y");
   CHECK(
       has(text, "follows n1 (b), whose result it does not need: that was the stream to be free\n"));

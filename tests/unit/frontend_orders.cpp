@@ -107,8 +107,9 @@ void run_orders(const ir::Graph& graph, const Options& options, std::vector<Case
 
 TEST_CASE("golden graphs: 100 orders on 1, 8 and 32 streams, grouped or not, give the same bits") {
   uint64_t seed = 40;
-  for (const char* name : {"four_towers", "host_chain", "qkv", "randwire", "inception", "nasnet",
-                           "two_graphs", "three_graphs", "tie", "swap", "cache", "branches"}) {
+  for (const char* name :
+       {"four_towers", "host_chain", "qkv", "randwire", "inception", "nasnet", "two_graphs",
+        "three_graphs", "tie", "ordered_calls", "swap", "cache", "branches"}) {
     CAPTURE(name);
     const ir::Graph graph = golden(name);
     std::vector<Case> cases;

@@ -219,7 +219,7 @@ TEST_CASE("report: certificates, both and long ones") {
   CHECK(
       text.find("no fewer: these 20 ops force 2 graphs: op0 -> op1 -> op2 -> op3 -> op4 -> op5 -> "
                 "(12 more) -> op18 -> op19\n") != text.npos);
-  CHECK(text.find("a run more, 5 together: h (host) -> e (exp)\n") != text.npos);
+  CHECK(text.find("one run more, 5 in all: h (host) -> e (exp)\n") != text.npos);
 }
 
 TEST_CASE("report: above the limit of the exact width both widths are bounds") {
