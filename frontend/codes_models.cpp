@@ -145,6 +145,12 @@ std::vector<CodeInfo> codes_of_models() {
        "What no output and no change of a param needs is not computed. The model runs as it is "
        "written.",
        "[inputs]\nx = { .. }\nunused = { .. }", "[inputs]\nx = { .. }"},
+      {"E0509", "a warning: `graph = false` on a node that it does nothing for",
+       "remove it, or mark the op that uses the result",
+       "A reshape, a transpose and other views run no kernel: whoever uses the result reads the "
+       "operand's bytes. So there is nothing that could stand outside graphs.",
+       "{ out = \"y\", op = \"transpose\", in = [\"x\"], graph = false },",
+       "{ out = \"y\", op = \"transpose\", in = [\"x\"] },"},
   };
 }
 

@@ -43,7 +43,7 @@ std::vector<CodeInfo> codes_of_runs() {
        "x = { dtype = \"f32\", shape = [1099511627776, 1048576] }",
        "x = { dtype = \"f32\", shape = [1024, 1024] }"},
       {"E0706", "the temporaries do not fit within the memory limit",
-       "allow as many bytes as the sentence names, or make the largest temporaries smaller",
+       "allow as many bytes as the sentence names, or make the temporaries named smaller",
        "With a limit the planner also tries fewer streams, and lets temporaries share bytes where "
        "only extra edges order them. This is what the best of these plans needs.",
        "braid compile m.toml --memory-limit 1024 -o m.braid",
@@ -55,11 +55,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "be in a CUDA graph: the work is cut into several, or host work comes before or after it.",
        "[compile]\non_break = \"error\"                            # and a node with graph = false",
        "[compile]\non_break = \"warn\""},
-      {"E0708", "a program needs several graphs, and one is required",
+      {"E0708", "a program is not one graph alone, and that is required",
        "move or replace the op that is named; `braid inspect --show breaks` lists all",
-       "`require_single_graph` refuses every program whose work is not one graph. The message "
-       "shows "
-       "the ops, each of which needs the one before, that force as many graphs.",
+       "`require_single_graph` refuses every program but those of one graph with nothing outside "
+       "it: no second graph, no host function and no op marked `graph = false`. Where several "
+       "graphs are needed, the message shows the ops, each of which runs after the one before, "
+       "that force as many.",
        "braid compile m.toml -o m.braid --require-single-graph  # a host op between two others",
        "braid compile m.toml -o m.braid"},
       {"E0801", "a device name is none of auto, sim, a number", "use one of them",

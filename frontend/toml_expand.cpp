@@ -24,7 +24,7 @@ class Expander {
   Expander(const Model& model, Graph& graph)
       : model_(model), graph_(graph), poison_(graph.wrap({})) {}
 
-  void run() {
+  std::vector<Diagnostic> run() {
     Env env;
     for (const Declaration& d : model_.inputs) {
       env.values[d.name.text] =
@@ -40,6 +40,7 @@ class Expander {
     for (const auto& [name, value] : model_.outputs) {
       graph_.output(name.text, In(find(env, value.text), Where(value.place)));
     }
+    return std::move(warnings_);
   }
 
  private:
@@ -65,6 +66,7 @@ class Expander {
       for (const Text& t : n.out) env.values.emplace(t.text, poison_);
       if (n.bad) continue;
       const Outside outside = graph_.outside_graphs(n.outside);
+      const size_t ops = graph_.ir_graph().ops().size();
       if (n.kind == Node::Kind::block) {
         block_node(n, env);
       } else {
@@ -79,7 +81,28 @@ class Expander {
         }
         drop_repeated(before, env.copy);
       }
+      if (n.outside) check_mark(n, ops);
     }
+  }
+
+  /// Warns once of a mark that none of the node's ops, `first` and later ones, can carry.
+  void check_mark(const Node& n, size_t first) {
+    const std::vector<ir::Op>& all = graph_.ir_graph().ops();
+    const bool carried =
+        std::any_of(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
+                    [](const ir::Op& op) { return op.outside || op.kind == ir::OpKind::host; });
+    if (carried || n.kind == Node::Kind::host || !warned_.insert(&n).second) return;
+    Diagnostic d;
+    d.severity = Severity::warning;
+    d.code = "E0509";
+    d.place = n.place;
+    d.message = fmt::format(
+        "'graph = false' has no effect: '{}' needs no kernel of its own, so there is nothing to "
+        "keep "
+        "out of graphs",
+        n.target);
+    d.suggestion = "remove it, or mark the op that uses the result";
+    warnings_.push_back(std::move(d));
   }
 
   void set(Env& env, const Node& n, size_t i, Tensor value) {
@@ -253,12 +276,16 @@ class Expander {
   const Model& model_;
   Graph& graph_;
   Tensor poison_;
+  std::vector<Diagnostic> warnings_;
+  std::set<const Node*> warned_;  // each stands in several copies of a block
   uint32_t copies_ = 0;
   std::map<std::tuple<uint32_t, uint32_t, std::string>, uint32_t> seen_;
 };
 
 }  // namespace
 
-void expand(const Model& model, Graph& graph) { Expander(model, graph).run(); }
+std::vector<Diagnostic> expand(const Model& model, Graph& graph) {
+  return Expander(model, graph).run();
+}
 
 }  // namespace braid::toml_reader

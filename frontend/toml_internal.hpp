@@ -299,6 +299,7 @@ void connect(NodeList& list, Names& names, Report& report);
 std::vector<Diagnostic> find_warnings(const Model& model);
 
 /// Calls the builder, which must collect errors. Errors of the builder inside blocks get notes.
-void expand(const Model& model, Graph& graph);
+/// Returns warnings: marks that no op of a node can carry (E0509).
+std::vector<Diagnostic> expand(const Model& model, Graph& graph);
 
 }  // namespace braid::toml_reader

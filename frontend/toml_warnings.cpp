@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "frontend/toml_internal.hpp"
 
@@ -164,9 +163,6 @@ class Warnings {
   std::vector<Diagnostic> run() {
     graph();
     for (const auto& [name, b] : model_.blocks) block(b);
-    std::stable_sort(out_.begin(), out_.end(), [](const Diagnostic& a, const Diagnostic& b) {
-      return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
-    });
     return std::move(out_);
   }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "passes/certificate.hpp"
+#include "passes/free_ops.hpp"
 #include "passes/labels.hpp"
 #include "passes/plan.hpp"
 
@@ -42,17 +44,109 @@ bool ordered(const ir::Op& op) {
   return host && !host->pure;
 }
 
-/// How many graphs fewer it would be if calls with side effects could change places.
-uint32_t graphs_by_order_of_calls(const Compilation& c) {
-  const std::vector<ir::Op>& all = c.graph.ops();
-  if (std::count_if(all.begin(), all.end(), ordered) < 2) return 0;
-  std::vector<uint32_t> ops;
-  LevelledDag dag = levelled_dag(c.graph, c.homes, ops);
-  ColouredDag free{std::move(dag.colours), std::move(dag.edges)};
-  for (auto [from, to] : dag.order_edges) {
-    if (!ordered(all[ops[from]]) || !ordered(all[ops[to]])) free.edges.emplace_back(from, to);
+/// By op: calls with side effects whose results are used, so that they could be pure.
+std::vector<bool> could_be_pure(const Compilation& c) {
+  const std::vector<ir::Op>& ops = c.graph.ops();
+  const std::vector<bool> needed = needed_ops(c.graph);
+  std::vector<bool> used(ops.size(), false);
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (!needed[i]) continue;
+    for (ir::ValueId v : ops[i].operands) used[c.graph.value(v).def.index] = true;
   }
-  return c.levels.graphs - std::min(c.levels.graphs, minimal_levels(free).graphs);
+  for (const ir::Output& o : c.graph.outputs) used[c.graph.value(o.value).def.index] = true;
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    used[i] = used[i] && needed[i] && ordered(ops[i]) && c.graph.type(ops[i].result).bytes() > 0;
+  }
+  return used;
+}
+
+/// The DAG of the levels pass, asked for the graphs that others like it take.
+class Variants {
+ public:
+  explicit Variants(const Compilation& c)
+      : all_(c.graph.ops()), dag_(levelled_dag(c.graph, c.homes, ops_)) {}
+
+  /// How many graphs it takes if the calls of `pure` keep no order.
+  uint32_t with_pure(const std::vector<bool>& pure) const {
+    ColouredDag dag{dag_.colours, dag_.edges};
+    for (auto [from, to] : dag_.order_edges) {
+      if (!ordered(all_[ops_[from]]) || !ordered(all_[ops_[to]])) dag.edges.emplace_back(from, to);
+    }
+    uint32_t last = UINT32_MAX;
+    for (uint32_t v = 0; v < ops_.size(); ++v) {
+      if (!ordered(all_[ops_[v]]) || pure[ops_[v]]) continue;
+      if (last != UINT32_MAX) dag.edges.emplace_back(last, v);
+      last = v;
+    }
+    return minimal_levels(dag).graphs;
+  }
+
+  /// How many graphs it takes if `op` is work of a graph.
+  uint32_t with_graphable(uint32_t op) const {
+    ColouredDag dag = all();
+    dag.colours[node(op)] = Colour::graph;
+    return minimal_levels(dag).graphs;
+  }
+
+  /// How many graphs it takes without `op`. What it only keeps in order stays so.
+  uint32_t without(uint32_t op) const {
+    const uint32_t gone = node(op);
+    ColouredDag dag = all();
+    std::vector<uint32_t> before, after;
+    for (auto [from, to] : dag_.order_edges) {
+      if (to == gone) before.push_back(from);
+      if (from == gone) after.push_back(to);
+    }
+    std::erase_if(dag.edges, [&](const auto& e) { return e.first == gone || e.second == gone; });
+    for (uint32_t from : before) {
+      for (uint32_t to : after) dag.edges.emplace_back(from, to);
+    }
+    // A lone host node would still be a run, which changes no number of graphs.
+    return minimal_levels(dag).graphs;
+  }
+
+ private:
+  ColouredDag all() const {
+    ColouredDag dag{dag_.colours, dag_.edges};
+    dag.edges.insert(dag.edges.end(), dag_.order_edges.begin(), dag_.order_edges.end());
+    return dag;
+  }
+  uint32_t node(uint32_t op) const {
+    return static_cast<uint32_t>(std::lower_bound(ops_.begin(), ops_.end(), op) - ops_.begin());
+  }
+
+  const std::vector<ir::Op>& all_;
+  std::vector<uint32_t> ops_;
+  const LevelledDag dag_;
+};
+
+/// Remedies of more breaks say nothing of the graphs that would be left: each takes a levelling.
+constexpr size_t kCounted = 100;
+
+/// Says after each remedy what it alone does for the number of graphs.
+void count_graphs(const Compilation& c, const Sides& sides, const std::vector<uint32_t>& ops,
+                  std::vector<Break>& breaks) {
+  const uint32_t graphs = c.levels.graphs;
+  if (graphs < 2) return;
+  const Variants variants(c);
+  for (size_t i = 0; i < ops.size() && ops.size() <= kCounted; ++i) {
+    const uint32_t op = ops[i];
+    const bool host = c.graph.ops()[op].kind == ir::OpKind::host;
+    const bool moves = host && (!sides.before[op] || !sides.after[op]);
+    const uint32_t left = moves ? variants.without(op) : variants.with_graphable(op);
+    breaks[i].remedy += left < graphs ? fmt::format("; that leaves {} of {} graphs", left, graphs)
+                                      : fmt::format("; that alone leaves all {} graphs", graphs);
+  }
+  const std::vector<bool> pure = could_be_pure(c);
+  if (std::none_of(pure.begin(), pure.end(), [](bool b) { return b; })) return;
+  const uint32_t fewer = graphs - std::min(graphs, variants.with_pure(pure));
+  if (fewer == 0) return;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (!pure[ops[i]]) continue;
+    breaks[i].remedy += fmt::format(
+        "; or mark it pure if it has no side effects: the order of the calls makes {} more",
+        fewer == 1 ? "1 graph" : fmt::format("{} graphs", fewer));
+  }
 }
 
 Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
@@ -99,6 +193,7 @@ Diagnostic refusal(const ir::Graph& g, const ir::Op& op, const Break& b, const c
   throw Error(std::move(errors));
 }
 
+/// Not one graph alone: why, with the op to change.
 [[noreturn]] void refuse_graphs(const Compilation& c, const std::vector<uint32_t>& ops) {
   const Program& p = c.program;
   const auto forced = std::find_if(ops.begin(), ops.end(), [&](uint32_t op) {
@@ -106,13 +201,26 @@ Diagnostic refusal(const ir::Graph& g, const ir::Op& op, const Break& b, const c
     return std::find(path.begin(), path.end(), op) != path.end();
   });
   const size_t at = forced == ops.end() ? 0 : static_cast<size_t>(forced - ops.begin());
-  Diagnostic d = refusal(c.graph, c.graph.ops()[ops[at]], p.breaks[at], "E0708",
-                         fmt::format("'{}' needs {} graphs, and one is required: '{}' stands "
-                                     "between them, because {}",
-                                     p.name, p.graphs, p.breaks[at].op, p.breaks[at].reason));
-  d.details.push_back(fmt::format(
-      "{} ops force {} graphs, each needs the one before:", p.certificate.size(), p.graphs));
-  d.details.push_back(fmt::format("{}", fmt::join(p.certificate, " -> ")));
+  const Break& b = p.breaks[at];
+  const std::string what =
+      p.graphs == 0
+          ? fmt::format("'{}' has no graph, and one is required: '{}' stands outside", p.name, b.op)
+      : p.graphs == 1 ? fmt::format("'{}' must be one graph and nothing else: '{}' stands outside",
+                                    p.name, b.op)
+                      : fmt::format(
+                            "'{}' needs {} graphs, and one is required: '{}' stands between "
+                            "them",
+                            p.name, p.graphs, b.op);
+  Diagnostic d = refusal(c.graph, c.graph.ops()[ops[at]], b, "E0708",
+                         fmt::format("{}, because {}", what, b.reason));
+  if (ops.size() > 1) {
+    d.details.push_back(fmt::format("{} ops stand outside graphs in all", ops.size()));
+  }
+  if (p.graphs > 1) {
+    d.details.push_back(fmt::format(
+        "{} ops force {} graphs, each runs after the one before:", p.certificate.size(), p.graphs));
+    d.details.push_back(fmt::format("{}", fmt::join(p.certificate, " -> ")));
+  }
   throw Error(std::move(d));
 }
 
@@ -129,27 +237,15 @@ void find_breaks(Compilation& c, const Options& o) {
   if (!ops.empty()) {
     const Sides sides = sides_of(c);
     for (uint32_t op : ops) p.breaks.push_back(break_of(c, sides, op));
-    if (const uint32_t graphs = graphs_by_order_of_calls(c)) {
-      for (size_t i = 0; i < ops.size(); ++i) {
-        if (!ordered(g.ops()[ops[i]])) continue;
-        p.breaks[i].remedy += fmt::format(
-            "; or mark it pure if it has no side effects: the order of the calls makes {} graph{} "
-            "more",
-            graphs, graphs == 1 ? "" : "s");
-      }
-    }
+    count_graphs(c, sides, ops, p.breaks);
   }
-  const auto labels = [&](const std::vector<uint32_t>& path) {
-    std::vector<std::string> text;
-    for (uint32_t op : path) text.push_back(op_label(g, g.ops()[op]));
-    return text;
-  };
   if (c.levels.runs > 1) {
-    p.certificate = labels(c.levels.certificate);
-    p.second_certificate = labels(c.levels.second);
+    p.certificate = path_labels(g, c.homes, c.levels.certificate);
+    p.second_certificate = path_labels(g, c.homes, c.levels.second);
   }
   if (o.on_break == OnBreak::error && !ops.empty()) refuse_breaks(c, ops);
-  if (o.require_single_graph && p.graphs > 1) refuse_graphs(c, ops);
+  // Several graphs, or none, are never without ops outside.
+  if (o.require_single_graph && !ops.empty()) refuse_graphs(c, ops);
 }
 
 }  // namespace braid

@@ -185,15 +185,32 @@ std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timelin
   return joined;
 }
 
-int64_t most_live(const Lifetimes& lifetimes, const Timeline& timeline) {
+namespace {
+
+/// The first moment at which most bytes are in use, and how many.
+std::pair<uint32_t, int64_t> peak(const Lifetimes& lifetimes, const Timeline& timeline) {
   std::vector<int64_t> change(timeline.size() + 1, 0);
   for (const Temp& t : lifetimes.temps) {
     change[t.first] += t.bytes;
     change[t.end + 1] -= t.bytes;
   }
-  int64_t live = 0, most = 0;
-  for (int64_t c : change) most = std::max(most, live += c);
+  std::pair<uint32_t, int64_t> most{0, 0};
+  int64_t live = 0;
+  for (uint32_t m = 0; m < change.size(); ++m) {
+    live += change[m];
+    if (live > most.second) most = {m, live};
+  }
   return most;
+}
+
+}  // namespace
+
+int64_t most_live(const Lifetimes& lifetimes, const Timeline& timeline) {
+  return peak(lifetimes, timeline).second;
+}
+
+uint32_t fullest_moment(const Lifetimes& lifetimes, const Timeline& timeline) {
+  return peak(lifetimes, timeline).first;
 }
 
 }  // namespace braid

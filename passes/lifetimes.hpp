@@ -108,5 +108,7 @@ std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timelin
 /// The most bytes that are in use at one moment of the script's order. They conflict under any
 /// order that keeps to the script's, so no plan needs less.
 int64_t most_live(const Lifetimes& lifetimes, const Timeline& timeline);
+/// The first moment at which they are.
+uint32_t fullest_moment(const Lifetimes& lifetimes, const Timeline& timeline);
 
 }  // namespace braid

@@ -63,10 +63,12 @@ void plan_arena(Program& p, bool reuse, std::optional<double> slack_us) {
   set_offsets(p, apart);
 }
 
-void plan_memory(Program& p, const Options& o) {
+void plan_memory(Program& p, const Options& o, std::span<const Body> unscheduled) {
   p.memory_cut = {};
   plan_arena(p, o.reuse);
-  if (o.memory_limit > 0 && p.arena_bytes > o.memory_limit) fit_arena(p, o, costs_of(p), kPrices);
+  if (o.memory_limit > 0 && p.arena_bytes > o.memory_limit) {
+    fit_arena(p, o, costs_of(p), kPrices, unscheduled);
+  }
 }
 
 }  // namespace braid

@@ -18,10 +18,11 @@ void plan_arena(Program& p, bool reuse, std::optional<double> slack_us = std::nu
 void order_for_memory(Program& p);
 
 /// Makes a plan above Options::memory_limit fit: with fewer lanes, with sharing that adds order,
-/// with both, or with one lane in an order for little memory, whichever is predicted to be fastest;
-/// says in Program::memory_cut what it cost. Throws Error (E0706) if nothing fits. `costs` by
-/// kernel.
+/// with the nodes in an order for little memory, or several of these, whichever is predicted to be
+/// fastest; says in Program::memory_cut what it cost. Throws Error (E0706) if nothing fits. `costs`
+/// by kernel. `unscheduled`: the bodies as the lanes pass found them, so that fewer lanes give the
+/// plan that they give without a limit; if empty, p's own.
 void fit_arena(Program& p, const Options& o, std::span<const KernelCost> costs,
-               const Prices& prices);
+               const Prices& prices, std::span<const Body> unscheduled = {});
 
 }  // namespace braid

@@ -105,9 +105,14 @@ constexpr Pass kPasses[] = {
     {"group", "like kernels that are ready together in one launch",
      [](Compilation& c, const Options& o) { group_nodes(c.program, o); }, program_text, "txt"},
     {"lanes", "the stream of every kernel",
-     [](Compilation& c, const Options& o) { assign_lanes(c.program, o); }, program_text, "txt"},
+     [](Compilation& c, const Options& o) {
+       if (o.memory_limit > 0) c.unscheduled = c.program.bodies;
+       assign_lanes(c.program, o);
+     },
+     program_text, "txt"},
     {"memory", "offsets of temporaries in the arena",
-     [](Compilation& c, const Options& o) { plan_memory(c.program, o); }, program_text, "txt"},
+     [](Compilation& c, const Options& o) { plan_memory(c.program, o, c.unscheduled); },
+     program_text, "txt"},
     {"edges", "the fewest edges that order every conflict",
      [](Compilation& c, const Options& o) { emit_edges(c.program, o); }, program_text, "txt"},
     {"source", "CUDA text and launch shapes",

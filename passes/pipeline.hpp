@@ -23,6 +23,7 @@ struct Compilation {
   HomePlan homes;
   Levels levels;
   Fusion fusion;
+  std::vector<Body> unscheduled;  // Program::bodies before the lanes pass, for a memory limit
   Program program;
 };
 

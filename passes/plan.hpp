@@ -18,8 +18,9 @@ void find_breaks(Compilation& c, const Options& o);
 void group_nodes(Program& p, const Options& o);
 /// lanes.cpp: the lane, position and predicted start of every node, in the order of their starts.
 void assign_lanes(Program& p, const Options& o);
-/// memory.cpp: offsets of temporaries.
-void plan_memory(Program& p, const Options& o);
+/// memory.cpp: offsets of temporaries. `unscheduled`: the bodies as assign_lanes found them, which
+/// a limit may schedule anew; if empty, p's own.
+void plan_memory(Program& p, const Options& o, std::span<const Body> unscheduled = {});
 /// edges.cpp: RAW, WAR, WAW and lane edges, reduced.
 void emit_edges(Program& p, const Options& o);
 /// kernel_source.cpp: module texts and launch shapes by the kernel families.

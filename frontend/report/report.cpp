@@ -152,16 +152,8 @@ Fragment of_call(const Program& p, uint32_t index, const Repeats& repeats) {
 std::vector<BreakRow> break_rows(const Program& p, const Repeats& repeats,
                                  const std::vector<Fragment>& fragments) {
   std::vector<BreakRow> rows;
-  std::map<std::pair<std::string, std::string>, size_t> row_of;
   for (const Break& b : p.breaks) {
-    const std::string folded = repeats.folded(b.op);
-    const auto [it, added] = row_of.try_emplace({folded, b.reason}, rows.size());
-    if (!added) {
-      rows[it->second].op = folded;
-      ++rows[it->second].count;
-      continue;
-    }
-    BreakRow row{b.op, 1, b.place, b.reason, b.remedy, b.level, {}, {}};
+    BreakRow row{b.op, repeats.folded(b.op), b.place, b.reason, b.remedy, b.level, {}, {}};
     for (const Fragment& f : fragments) {
       if (f.kind != Fragment::Kind::graph) continue;
       if (f.run < b.level) row.before = f.name;

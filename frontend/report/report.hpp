@@ -47,12 +47,11 @@ struct Fragment {
   EdgeCounts edges;
 };
 
-/// Ops outside graphs for one reason; those that differ by the copy of a repeat alone are one.
+/// An op outside graphs.
 struct BreakRow {
-  std::string op;  // with stars where it stands for several
-  size_t count = 1;
+  std::string op, folded;  // the copies of repeats folded in the second
   std::string place, reason, remedy;
-  uint32_t run = 0;           // of the first
+  uint32_t run = 0;
   std::string before, after;  // the graphs that it stands between, "" for none
 };
 

@@ -56,7 +56,6 @@ Json breaks_json(const Report& r) {
   Json j{{"ops_outside", r.ops_outside}, {"breaks", Json::array()}, {"avoided", Json::array()}};
   for (const BreakRow& b : r.breaks) {
     j["breaks"].push_back({{"op", b.op},
-                           {"count", b.count},
                            {"place", b.place},
                            {"run", b.run},
                            {"after", b.before.empty() ? Json() : Json(b.before)},

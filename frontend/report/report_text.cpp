@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "frontend/report/report.hpp"
 #include "ir/naming.hpp"
@@ -137,23 +139,51 @@ std::string partitions_text(const Report& r) {
   return out + more(shown, kGraphs, "graphs");
 }
 
+/// Breaks that one line can stand for: they differ by the copy of a repeat, and all that the line
+/// says of them but the names of the graphs beside them is the same.
+struct Folded {
+  const BreakRow *first, *last;
+  size_t count = 1;
+};
+
+std::vector<Folded> fold(const std::vector<BreakRow>& breaks) {
+  std::vector<Folded> out;
+  std::map<std::array<std::string, 4>, size_t> at[2][2];
+  for (const BreakRow& b : breaks) {
+    auto& rows = at[b.before.empty()][b.after.empty()];
+    const auto [it, added] = rows.try_emplace({b.folded, b.place, b.reason, b.remedy}, out.size());
+    if (added) {
+      out.push_back({&b, &b});
+    } else {
+      out[it->second].last = &b;
+      ++out[it->second].count;
+    }
+  }
+  return out;
+}
+
+std::string between_text(const BreakRow& b) {
+  if (b.before.empty()) return b.after.empty() ? "" : "before " + b.after;
+  return b.after.empty() ? "after " + b.before : b.before + " | " + b.after;
+}
+
 std::string breaks_text(const Report& r) {
   if (r.breaks.empty() && r.avoided.empty()) return "breaks: none\n";
   std::string out = fmt::format("breaks: {} outside graphs", counted(r.ops_outside, "op"));
   if (!r.avoided.empty()) out += fmt::format(", {} avoided", r.avoided.size());
   out += '\n';
-  for (size_t i = 0; i < r.breaks.size() && i < kRows; ++i) {
-    const BreakRow& b = r.breaks[i];
-    const std::string between = b.before.empty() && b.after.empty() ? ""
-                                : b.before.empty()                  ? "before " + b.after
-                                : b.after.empty()                   ? "after " + b.before
-                                                                    : b.before + " | " + b.after;
-    out += fmt::format("  BREAK   {}{}{}{}: {}{}{}\n", between, between.empty() ? "" : "  ", b.op,
-                       b.count > 1 ? fmt::format(" ({}x)", b.count) : "", b.reason,
-                       b.place.empty() ? "" : "   ", b.place);
+  const std::vector<Folded> folded = fold(r.breaks);
+  for (size_t i = 0; i < folded.size() && i < kRows; ++i) {
+    const BreakRow& b = *folded[i].first;
+    std::string between = between_text(b);
+    if (const std::string to = between_text(*folded[i].last); to != between) between += " .. " + to;
+    out +=
+        fmt::format("  BREAK   {}{}{}: {}{}{}\n", between, between.empty() ? "" : "  ",
+                    folded[i].count > 1 ? fmt::format("{} ({}x)", b.folded, folded[i].count) : b.op,
+                    b.reason, b.place.empty() ? "" : "   ", b.place);
     if (!b.remedy.empty()) out += fmt::format("          fix: {}\n", b.remedy);
   }
-  out += more(r.breaks.size(), kRows, "breaks");
+  out += more(folded.size(), kRows, "breaks");
   for (size_t i = 0; i < r.avoided.size() && i < kRows; ++i) {
     out += fmt::format("  avoided {}: {}\n", r.avoided[i].op, r.avoided[i].how);
   }
@@ -177,6 +207,9 @@ std::string verdict(const Report& r, const Fragment& f) {
     why = "every kernel needs the one before, so more streams would change nothing";
   } else if (r.streams_allowed == 1) {
     why = "one stream is allowed";
+  } else if (r.memory.cut.streams_before > r.memory.cut.streams_after) {
+    why = fmt::format("more would not stay within the memory limit of {}",
+                      human_bytes(r.memory.cut.limit));
   } else {
     why = "more would not be faster";
   }
@@ -213,11 +246,15 @@ std::string memory_text(const Memory& m) {
   }
   out += fmt::format(", without sharing {}\n", human_bytes(m.unshared));
   if (m.cut.limit > 0) {
-    out += fmt::format(
-        "  to stay within {}: {} before, {} instead of {}, {:.1f} us predicted instead of {:.1f}\n",
-        human_bytes(m.cut.limit), human_bytes(m.cut.bytes_before),
-        counted(m.cut.streams_after, "stream"), m.cut.streams_before, m.cut.us_after,
-        m.cut.us_before);
+    const MemoryCut& cut = m.cut;
+    out +=
+        fmt::format("  to stay within {}: {} before, {}, {:.1f} us predicted instead of {:.1f}\n",
+                    human_bytes(cut.limit), human_bytes(cut.bytes_before),
+                    cut.streams_after == cut.streams_before
+                        ? counted(cut.streams_after, "stream") + " as before, in another order"
+                        : fmt::format("{} instead of {}", counted(cut.streams_after, "stream"),
+                                      cut.streams_before),
+                    cut.us_after, cut.us_before);
   }
   out += fmt::format("  params {}, constants {}, inputs {}, outputs {}, scalars {}\n",
                      human_bytes(m.params), human_bytes(m.constants), human_bytes(m.inputs),

@@ -198,15 +198,55 @@ TEST_CASE(
   }
   m.p.scalars.push_back({"pos", 0, 1, 0});
   const Report r = make_report(m.p);
-  REQUIRE(r.breaks.size() == 41);
-  CHECK(r.breaks[0].op == "block*/p (host)");
-  CHECK(r.breaks[0].count == 40);
+  REQUIRE(r.breaks.size() == 80);
+  CHECK(r.breaks[0].op == "block0/p (host)");
+  CHECK(r.breaks[0].folded == "block*/p (host)");
   const std::string text = to_text(r, m.p, sections_from("breaks"));
   CHECK(text.find("breaks: 80 ops outside graphs, 1 avoided\n"
                   "  BREAK   block*/p (host) (40x): why\n          fix: fix it\n") == 0);
   CHECK(text.find("  and 17 more breaks; --format=json has all\n") != text.npos);
   CHECK(text.find("  avoided pos: a runtime scalar") != text.npos);
-  CHECK(Json::parse(to_json(r, m.p, sections_from("breaks")))["breaks"]["breaks"].size() == 41);
+  CHECK(Json::parse(to_json(r, m.p, sections_from("breaks")))["breaks"]["breaks"].size() == 80);
+}
+
+TEST_CASE("report: only breaks that say the same are one line") {
+  Program p = made_of_parts();  // graphs in runs 0 and 2
+  p.repeats = {{"b", 6}};
+  p.breaks.clear();
+  const auto add = [&](int copy, uint32_t run, const char* fix, const char* place = "m.toml:1:1") {
+    p.breaks.push_back({fmt::format("b{}/h (host)", copy), place, run, "why", fix});
+  };
+  add(0, 1, "one");
+  add(1, 1, "one");
+  add(2, 1, "two");
+  add(3, 3, "one");
+  add(4, 1, "one", "m.toml:2:1");
+  add(5, 1, "one");
+  const Report r = make_report(p);
+  CHECK(to_text(r, p, sections_from("breaks")) ==
+        "breaks: 6 ops outside graphs\n"
+        "  BREAK   g0 | g2  b*/h (host) (3x): why   m.toml:1:1\n          fix: one\n"
+        "  BREAK   g0 | g2  b2/h (host): why   m.toml:1:1\n          fix: two\n"
+        "  BREAK   after g2  b3/h (host): why   m.toml:1:1\n          fix: one\n"
+        "  BREAK   g0 | g2  b4/h (host): why   m.toml:2:1\n          fix: one\n");
+  const Json json = Json::parse(to_json(r, p, sections_from("breaks")))["breaks"]["breaks"];
+  REQUIRE(json.size() == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(json[i]["op"] == p.breaks[i].op);
+    CHECK(json[i]["fix"] == p.breaks[i].remedy);
+  }
+}
+
+TEST_CASE("report: one stream for a memory limit is no advice that more would not be faster") {
+  Program p = made_of_parts();
+  for (Node& n : p.bodies[0].nodes) n.lane = 0;
+  p.memory_cut = {4096, 7168, 2, 1, 8.5, 9.25};
+  const std::string text = to_text(make_report(p), p, sections_from("streams"));
+  CHECK(text.find("would not be faster") == text.npos);
+  CHECK(text.find("more would not stay within the memory limit of 4096 B") != text.npos);
+  p.memory_cut.streams_after = 2;
+  CHECK(to_text(make_report(p), p, sections_from("memory"))
+            .find("7168 B before, 2 streams as before, in another order, 9.2 us") != text.npos);
 }
 
 TEST_CASE("report: certificates, both and long ones") {

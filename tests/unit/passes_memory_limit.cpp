@@ -93,7 +93,7 @@ TEST_CASE("a limit that nothing keeps is an error with what is needed") {
     const Diagnostic& d = e.diagnostics().at(0);
     CHECK(d.code == "E0706");
     CHECK(d.message.find("the limit is 1024") != std::string::npos);
-    REQUIRE(d.details.size() == 3);
+    REQUIRE(d.details.size() >= 3);
     CHECK(d.details[0].find("4096 bytes") != std::string::npos);
     CHECK(d.suggestion.find("allow ") == 0);
     // What it names is enough.

@@ -249,7 +249,7 @@ function breaksView(model, choose) {
   const forced = doc.certificate.length > 0 && doc.runs > 1;
   out.push(el("h2", {}, `${plural(doc.graphs, "graph")}, ${plural(doc.runs, "run")}`));
   out.push(el("p", {}, forced
-    ? "No plan has fewer: each op on this path needs the one before it, and they alternate between graphs and host."
+    ? "No plan has fewer: each op on this path runs after the one before it, and they alternate between graphs and host."
     : "All kernels fit into one graph; nothing stands between them."));
   const path = (title, ops) => section(title,
     el("ol", {}, ...ops.map((op) => el("li", { class: "mono" }, opLink(model, op, choose)))));
