@@ -196,11 +196,13 @@ Diagnostic refusal(const ir::Graph& g, const ir::Op& op, const Break& b, const c
 /// Not one graph alone: why, with the op to change.
 [[noreturn]] void refuse_graphs(const Compilation& c, const std::vector<uint32_t>& ops) {
   const Program& p = c.program;
-  const auto forced = std::find_if(ops.begin(), ops.end(), [&](uint32_t op) {
-    const auto& path = c.levels.certificate;
-    return std::find(path.begin(), path.end(), op) != path.end();
-  });
-  const size_t at = forced == ops.end() ? 0 : static_cast<size_t>(forced - ops.begin());
+  // The first on the path that stands between two graphs.
+  size_t at = 0;
+  const std::vector<uint32_t>& path = c.levels.certificate;
+  for (size_t i = path.size(); p.graphs > 1 && i-- > 2;) {
+    const auto op = std::find(ops.begin(), ops.end(), path[i - 1]);
+    if (op != ops.end()) at = static_cast<size_t>(op - ops.begin());
+  }
   const Break& b = p.breaks[at];
   const std::string what =
       p.graphs == 0

@@ -208,8 +208,7 @@ std::string verdict(const Report& r, const Fragment& f) {
   } else if (r.streams_allowed == 1) {
     why = "one stream is allowed";
   } else if (r.memory.cut.streams_before > r.memory.cut.streams_after) {
-    why = fmt::format("more would not stay within the memory limit of {}",
-                      human_bytes(r.memory.cut.limit));
+    why = "no faster plan within the memory limit has more";
   } else {
     why = "more would not be faster";
   }

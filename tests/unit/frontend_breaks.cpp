@@ -158,6 +158,16 @@ TEST_CASE("breaks: one graph is required, and nothing outside it") {
   CHECK(compile(ir::Graph(none.ir()), {}).graphs == 0);
   CHECK(has(text_of(none, o), "E0708 'none' has no graph, and one is required: 'e (exp)' stands"));
 
+  // The op that is named stands between graphs, not before all of them.
+  Graph two("two");
+  Tensor h = two.input("x", {f32, {4, 8}});
+  for (int i = 0; i < 3; ++i) {
+    h = exp(two.host("identity", {h}, kOne)[0].named("h" + std::to_string(i)));
+  }
+  two.output("y", h);
+  CHECK(
+      has(text_of(two, o), "E0708 'two' needs 3 graphs, and one is required: 'h1 (host)' stands"));
+
   Graph fine("fine");
   fine.output("y", exp(fine.input("x", {f32, {4, 8}})));
   CHECK(text_of(fine, o) == "none");
