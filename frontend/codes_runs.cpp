@@ -88,7 +88,8 @@ std::vector<CodeInfo> codes_of_runs() {
        "`at` and `set` of a HostTensor take the position of one element among all of them.",
        "HostTensor t({f32, Shape{4, 3}});\nt.set(12, 1.0);", "t.set(11, 1.0);"},
       {"E0806", "a host function that nobody registered", "register it under the name shown",
-       "Host ops name functions of the host's; the caller gives them where the program is built.",
+       "Host ops name functions of the host's; the caller gives them where the program is built. "
+       "The braid tool has `identity` and `print` alone.",
        "build(g, store)                                         # g calls host(\"sample\", ..)",
        "build(g, store, {}, {{\"sample\", sample}})"},
       {"E0810", "unknown param", "`Store::names()` lists them",

@@ -138,7 +138,7 @@ bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& repo
     const auto it = std::find_if(spec.attrs.begin(), spec.attrs.end(),
                                  [&](const AttrSpec& a) { return a.name == e.key; });
     if (it == spec.attrs.end()) {
-      std::vector<std::string> known{"in", "out"};
+      std::vector<std::string> known{"in", "out", "graph"};
       for (const AttrSpec& a : spec.attrs) known.emplace_back(a.name);
       report.error("E0102", e.place, fmt::format("op '{}' has no attribute '{}'", spec.name, e.key),
                    suggest_key(e.key, known));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "frontend/byte_count.hpp"
 #include "frontend/toml_internal.hpp"
 #include "ir/program.hpp"
 
@@ -14,6 +15,26 @@ std::optional<std::string> read_string(const Item& table, std::string_view key, 
   if (!e || !report.expect(e->value, Item::Kind::string, fmt::format("'{}'", key))) return {};
   return e->value.text;
 }
+
+namespace {
+
+/// A number of bytes, or the same as text with a unit.
+std::optional<int64_t> read_limit(const Item& item, Report& report) {
+  constexpr const char* kHow = "as in 1000000, \"64KiB\", \"3MiB\", \"2GiB\"";
+  const bool text = item.kind == Item::Kind::string;
+  if (!text && !report.expect(item, Item::Kind::integer, "'memory_limit'", kHow)) return {};
+  const std::string given = text ? item.text : std::to_string(item.integer);
+  const std::optional<int64_t> bytes = byte_count(given);
+  if (!bytes) {
+    report.error("E0107", item.place,
+                 fmt::format("'memory_limit' is a number of bytes above 0, not {}",
+                             text ? "'" + given + "'" : given),
+                 kHow);
+  }
+  return bytes;
+}
+
+}  // namespace
 
 TomlCompile read_compile(const Item& root, Report& report) {
   TomlCompile compile;
@@ -46,15 +67,8 @@ TomlCompile read_compile(const Item& root, Report& report) {
   };
   compile.math = one_of("math", {"strict", "tf32"}, "strict or tf32");
   compile.on_break = one_of("on_break", {"allow", "warn", "error"}, "allow, warn or error");
-  if (const Entry* limit = e->value.find("memory_limit");
-      limit && report.expect(limit->value, Item::Kind::integer, "'memory_limit'")) {
-    if (limit->value.integer >= 1) {
-      compile.memory_limit = limit->value.integer;
-    } else {
-      report.error(
-          "E0107", limit->value.place,
-          fmt::format("'memory_limit' is a number of bytes above 0, not {}", limit->value.integer));
-    }
+  if (const Entry* limit = e->value.find("memory_limit")) {
+    compile.memory_limit = read_limit(limit->value, report);
   }
   if (std::optional<std::string> target = read_string(e->value, "target", report)) {
     if (target_from_name(*target)) {

@@ -52,13 +52,17 @@ class ListWarnings {
   void unused_results(const ChangesState& changes_state) {
     for (const Node& n : list_.nodes) {
       const bool block = n.kind == Node::Kind::block;
-      if (n.out.empty() || !(block || n.kind == Node::Kind::op)) continue;
+      const bool pure = n.kind == Node::Kind::host && n.pure;
+      if (n.out.empty() || !(block || pure || n.kind == Node::Kind::op)) continue;
       const bool used = std::any_of(n.out.begin(), n.out.end(),
                                     [&](const Text& t) { return users_.count(t.text) > 0; });
       if (used || (block && changes_state(n.target))) continue;
       out_.push_back(warning("E0508", n.out[0].place,
                              fmt::format("nothing uses '{}', the result of {} '{}'", n.out[0].text,
-                                         block ? "block" : "op", n.target),
+                                         block  ? "block"
+                                         : pure ? "the pure host function"
+                                                : "op",
+                                         n.target),
                              "use it, name it in the outputs, or remove the node"));
     }
   }

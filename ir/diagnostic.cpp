@@ -204,9 +204,10 @@ std::string render(const std::vector<Diagnostic>& ds, const RenderOptions& optio
     shown += d.severity == Severity::error;
     out += renderer.one(d);
   }
+  if (errors == 0) return out + plural(warnings, "warning") + "\n";
   const std::string some = shown < errors ? fmt::format(" ({} shown)", shown) : std::string();
-  return out + fmt::format("{}: {}{}, {}\n", errors ? "error" : "warning", plural(errors, "error"),
-                           some, plural(warnings, "warning"));
+  return out + fmt::format("error: {}{}, {}\n", plural(errors, "error"), some,
+                           plural(warnings, "warning"));
 }
 
 std::string render_json(const std::vector<Diagnostic>& ds, size_t max_errors) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 
+#include "ir/host_lookup.hpp"
 #include "ir/interpret_ops.hpp"
 
 namespace braid::ir {
@@ -108,8 +109,8 @@ class Interpreter {
     std::vector<HostTensor> arguments, results;
     for (size_t i = 0; i < op.operands.size(); ++i) arguments.push_back(narrow(in(op, i)));
     for (uint32_t i = 0; i < op.results; ++i) results.emplace_back(g_.type(op.result_at(i)));
-    find_host_function(functions_, g_.strings[std::get<HostAttr>(op.attrs).function])(arguments,
-                                                                                      results);
+    find_host_function(functions_, g_.strings[std::get<HostAttr>(op.attrs).function],
+                       g_.place(op.loc))(arguments, results);
     for (uint32_t i = 0; i < op.results; ++i) {
       values_[op.result_at(i).index] = std::make_shared<WideTensor>(widen(results[i]));
     }

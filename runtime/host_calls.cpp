@@ -7,13 +7,16 @@
 #include <exception>
 
 #include "ir/diagnostic.hpp"
+#include "ir/host_lookup.hpp"
 
 namespace braid::runtime {
 namespace {
 
+/// The op and its place.
+std::string caller_text(const Call& c) { return c.op + (c.place.empty() ? "" : ", " + c.place); }
+
 std::string text_of(const Call& c) {
-  return fmt::format("host function '{}' ({}{}{})", c.function, c.op, c.place.empty() ? "" : ", ",
-                     c.place);
+  return fmt::format("host function '{}' ({})", c.function, caller_text(c));
 }
 
 [[noreturn]] void refuse(const Call& c, const std::string& why) {
@@ -36,7 +39,7 @@ HostCalls::HostCalls(const ContextPtr& context, const Program& program,
   };
   for (const Call& c : program.calls) {
     Place& place = places_.emplace_back();
-    place.function = find_host_function(functions, c.function);
+    place.function = find_host_function(functions, c.function, {}, caller_text(c));
     for (uint32_t v : c.args) place.arguments.push_back(take(v));
     for (uint32_t v : c.results) place.results.push_back(take(v));
     CUevent event = nullptr;

@@ -10,9 +10,9 @@ const read = (name) => readFileSync(new URL(name, folder), "utf8");
 
 // The parts joined are one module that parses; those without a document can be run.
 new (Object.getPrototypeOf(async () => {}).constructor)(order.map(read).join(""));
-const page = new Function(`${["model.js", "scale.js"].map(read).join("")}
+const page = new Function(`${["model.js", "scale.js", "canvas.js"].map(read).join("")}
   return { schedule, load, criticalPath, findNodes, copiesOf, foldable, foldedSpans, warpOf, layout,
-           niceStep, firstWhere };`)();
+           niceStep, firstWhere, fittedName, stepText };`)();
 
 const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9, `${a} is not ${b}`);
 
@@ -61,6 +61,25 @@ const tests = {
     // Without the body beside it the next one waits for the host.
     doc.script.splice(2, 1);
     assert.equal(page.schedule(doc).starts.get(2), 15);
+  },
+
+  "a box that is too small for its scope keeps the number of the copy"() {
+    const texts = [20, 8, 5, 3, 2, 1].map((room) => page.fittedName("top/layer12/y", room, 1));
+    assert.deepEqual(texts, ["top/layer12/y", "12/y", "12/y", "y", "y", "y"]);
+    assert.equal(page.fittedName("layer0/y", 8, 1), "layer0/y");
+    assert.equal(page.fittedName("layer0/y", 7, 1), "0/y");
+    assert.equal(page.fittedName("mlp/hidden", 7, 1), "hidden");
+  },
+
+  "steps of the script name what crosses"() {
+    const doc = {
+      calls: [{ function: "identity", args: [0, 1], results: [2] }],
+      views: [[1, 0], [0, 0], [2, 0]],
+      buffers: [{ name: "a" }, { name: "b (exp)" }, { name: "r (host)" }],
+    };
+    const texts = ["read", "wait", "call", "write"].map((kind) => page.stepText(doc, [kind, 0]));
+    assert.deepEqual(texts, ["start to copy b, a to the host", "wait for b, a", "call identity (c0)",
+      "copy r to the device"]);
   },
 
   "a kernel belongs to the copy that its last op names"() {

@@ -211,8 +211,11 @@ void set_scalars(Executable& e, const std::vector<NamedNumber>& values, int64_t 
 
 /// What the tool registers for host ops: `identity`, and `print` to stderr.
 HostFunctions host_functions();
+/// Where ops stand, by what a Program says of it, which lacks the folder and the columns' end.
+using Places = std::map<std::string, Place>;
+Places places_of(const ir::Graph& graph);
 /// One warning for each op outside graphs.
-void warn_of_breaks(const Program& p, const GlobalArgs& g);
+void warn_of_breaks(const Program& p, const Places& places, const GlobalArgs& g);
 
 void print_out(std::string_view text);  // to stdout; throws Error if it cannot be written
 void say(std::string_view text);        // to stderr; that it is closed or full is no failure

@@ -178,9 +178,10 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
 
 Plan plan_of(Model model, const GlobalArgs& g) {
   const Options& o = model.settings.options;
+  const Places places = o.on_break == OnBreak::warn ? places_of(model.graph) : Places();
   Plan plan{compile(std::move(model.graph), o), std::move(model.weights),
             std::move(model.settings.origins)};
-  if (o.on_break == OnBreak::warn) warn_of_breaks(plan.program, g);
+  if (o.on_break == OnBreak::warn) warn_of_breaks(plan.program, places, g);
   return plan;
 }
 

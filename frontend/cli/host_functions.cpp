@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "frontend/cli/cli.hpp"
+#include "passes/labels.hpp"
 
 namespace braid::cli {
 namespace {
@@ -44,14 +45,22 @@ void print(std::span<const HostTensor> in, std::span<HostTensor>) {
 
 HostFunctions host_functions() { return {{"identity", identity}, {"print", print}}; }
 
-void warn_of_breaks(const Program& p, const GlobalArgs& g) {
+Places places_of(const ir::Graph& graph) {
+  Places places;
+  for (const ir::Op& op : graph.ops()) {
+    places.try_emplace(place_label(graph, op.loc), graph.place(op.loc));
+  }
+  return places;
+}
+
+void warn_of_breaks(const Program& p, const Places& places, const GlobalArgs& g) {
   std::vector<Diagnostic> warnings;
   for (const Break& b : p.breaks) {
     Diagnostic d;
     d.severity = Severity::warning;
     d.code = "E0707";
-    d.message = fmt::format("{}'{}' stands outside graphs: {}",
-                            b.place.empty() ? "" : b.place + ": ", b.op, b.reason);
+    d.message = fmt::format("'{}' stands outside graphs: {}", b.op, b.reason);
+    if (const auto it = places.find(b.place); it != places.end()) d.place = it->second;
     d.suggestion = b.remedy;
     warnings.push_back(std::move(d));
   }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "frontend/byte_count.hpp"
 #include "frontend/cli/cli.hpp"
 
 namespace braid::cli {
@@ -81,20 +82,6 @@ class Chooser {
   const TomlCompile& file_;
 };
 
-/// "1000000", "64KiB", ...: nothing for anything else, or below 1.
-std::optional<int64_t> bytes_of(const std::string& text) {
-  int64_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  const std::string unit(end, text.data() + text.size());
-  const int shift = unit.empty()    ? 0
-                    : unit == "KiB" ? 10
-                    : unit == "MiB" ? 20
-                    : unit == "GiB" ? 30
-                                    : -1;
-  if (error != std::errc() || shift < 0 || n < 1 || n > INT64_MAX >> shift) return std::nullopt;
-  return n << shift;
-}
-
 DimTable::Bindings dims_of(const std::vector<std::string>& args) {
   DimTable::Bindings dims;
   for (const std::string& d : args) {
@@ -159,7 +146,7 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
   }
   if (const auto text = chooser.choose("memory_limit", number(file.memory_limit),
                                        given(a.memory_limit), "--memory-limit")) {
-    const std::optional<int64_t> bytes = bytes_of(*text);
+    const std::optional<int64_t> bytes = byte_count(*text);
     if (!bytes) {
       chooser.refuse("memory_limit", *text,
                      "takes bytes above 0, as in 1000000, 64KiB, 3MiB, 2GiB");

@@ -21,7 +21,25 @@ class Finder {
   Finder(const Program& p, const WhyApart& why) : p_(p), index_(p), why_(why) {}
 
   std::string answer(const std::string& what) const {
+    const std::string part = explain_part(p_, index_, what, why_);
+    if (part.empty()) return other(what);
+    const auto named = [&](Ref r) {
+      const std::vector<std::string> ops = index_.ops(r);
+      return std::any_of(ops.begin(), ops.end(),
+                         [&](const std::string& op) { return op_name(op) == what; });
+    };
+    if (std::none_of(index_.order().begin(), index_.order().end(), named)) return part;
+    return fmt::format("'{}' is a part of the plan, and an op; the part:\n{}the op:\n{}", what,
+                       part, by_name(what));
+  }
+
+ private:
+  std::string other(const std::string& what) const {
     if (const auto r = by_number(what)) return explain_node(p_, index_, *r, why_);
+    return by_name(what);
+  }
+
+  std::string by_name(const std::string& what) const {
     std::vector<Ref> exact, inside, kernel;
     for (Ref r : index_.order()) {
       bool is = false, in = false;
@@ -56,7 +74,6 @@ class Finder {
     refuse(what);
   }
 
- private:
   const Node& node(Ref r) const { return p_.bodies[r.body].nodes[r.node]; }
 
   /// "n3", "g0.n3", "c0".
@@ -111,6 +128,16 @@ class Finder {
     return out + table(refs);
   }
 
+  /// The op that ends the last copy of the last repeated block.
+  std::string last_of_copies() const {
+    const Repeats repeats(p_.repeats);
+    const std::vector<Ref>& order = index_.order();
+    for (auto r = order.rbegin(); r != order.rend(); ++r) {
+      if (repeats.outermost(index_.title(*r))) return index_.title(*r);
+    }
+    return {};
+  }
+
   [[noreturn]] void refuse(const std::string& what) const {
     std::set<std::string> known;
     for (Ref r : index_.order()) {
@@ -119,9 +146,14 @@ class Finder {
     }
     for (const Kernel& k : p_.kernels) known.insert(k.symbol);
     for (const Buffer& b : p_.buffers) known.emplace(op_name(b.name));
-    const std::string hint = suggest(what, {known.begin(), known.end()});
+    for (size_t b = 0; b < p_.bodies.size(); ++b) known.insert(name_of_body(p_, b));
+    std::string hint = suggest(what, {known.begin(), known.end()});
+    if (const std::string last = last_of_copies(); !last.empty()) {
+      hint += fmt::format("{}what a block gives goes by the op that makes it, as '{}' does",
+                          hint.empty() ? "" : " ", last);
+    }
     throw std::invalid_argument(fmt::format(
-        "the plan has no node, op, kernel or buffer '{}'; {}", what,
+        "the plan has no part, node, op, kernel or buffer '{}'; {}", what,
         hint.empty() ? "'braid inspect --show all' lists them, and views and constants have none: "
                        "they are computed where they are read"
                      : hint));

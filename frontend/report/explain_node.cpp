@@ -31,7 +31,7 @@ class Explainer {
     if (!index_.place(r_).empty()) out_ += "   " + index_.place(r_);
     out_ += fmt::format("\n  {} {}: {}\n", r_.call ? "calls" : "computes",
                         counted(ops.size(), "op"), fmt::join(ops, ", "));
-    fragment();
+    part();
     if (!r_.call) {
       stream();
       out_ += "kernel\n" + kernel_text(p_, node());
@@ -46,9 +46,9 @@ class Explainer {
   const Node& node() const { return p_.bodies[r_.body].nodes[r_.node]; }
   const Body& body() const { return p_.bodies[r_.body]; }
 
-  void fragment() {
+  void part() {
     const PlanIndex::Window w = index_.window(r_);
-    out_ += "fragment\n";
+    out_ += "part\n";
     if (r_.call) {
       out_ += fmt::format("  the host runs it, in run {} of {}\n", w.run, p_.runs);
     } else {
@@ -178,6 +178,9 @@ class Explainer {
     } else {
       out_ += fmt::format("  waits for {}", fmt::join(waits, ", "));
       if (timed) out_ += fmt::format("; n{} ends last, at {:.2f} us", last, end_of(last));
+      if (timed && body().stream && n.start_us > end_of(last)) {
+        out_ += "; the host takes longer to launch this one, because no graph does";
+      }
       out_ += '\n';
     }
   }

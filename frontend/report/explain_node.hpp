@@ -7,8 +7,12 @@
 
 namespace braid::report {
 
-/// A node or a call: fragment, stream, kernel, memory, edges.
+/// A node or a call: part, stream, kernel, memory, edges.
 std::string explain_node(const Program& p, const PlanIndex& index, Ref r, const WhyApart& why);
+/// A graph ("g0"), a stretch ("s1") or a call ("c0") by its name in the report; empty if there is
+/// none: what keeps it apart, what comes before and after it, and its streams.
+std::string explain_part(const Program& p, const PlanIndex& index, const std::string& name,
+                         const WhyApart& why);
 /// Where a buffer lies, who makes and reads it, and with whom it shares bytes.
 std::string explain_buffer(const Program& p, const PlanIndex& index, uint32_t buffer);
 /// Launch shape and work of a node's kernel, in a line.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "frontend/report/page_parts.hpp"
+#include "frontend/report/report.hpp"
 
 namespace braid {
 namespace {
@@ -17,8 +18,6 @@ using Json = nlohmann::ordered_json;
 
 // Measured on an H200: a chain of empty kernels takes this much a kernel, so the edge does.
 constexpr double kEdgeUs = 0.5;
-// The same: a graph, a synchronisation, and the next graph take this much longer than the graphs.
-constexpr double kBreakUs = 6.4;
 // The table for readers without JavaScript is no place for ten thousand rows.
 constexpr size_t kMostRows = 200;
 
@@ -140,7 +139,7 @@ Json page_json(const Program& p) {
   j["runs"] = p.runs;
   j["certificate"] = p.certificate;
   j["second_certificate"] = p.second_certificate;
-  j["break_us"] = kBreakUs;
+  j["break_us"] = report::kHostWaitUs;
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
   j["temp_bytes_unshared"] = p.temp_bytes_unshared;

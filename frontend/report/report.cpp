@@ -253,6 +253,20 @@ uint32_t streams_allowed(std::string_view options) {
   return streams;
 }
 
+LaunchTime launch_time(const Program& p, const std::vector<Fragment>& fragments) {
+  LaunchTime t;
+  for (const Fragment& f : fragments) {
+    t.parts_us += f.predicted_us > 0 ? f.predicted_us : f.kernel_us;
+    t.graphs += f.kind == Fragment::Kind::graph;
+    t.stretches += f.kind == Fragment::Kind::stream;
+  }
+  for (const Step& s : p.script) t.waits += s.kind == Step::Kind::wait;
+  t.graphs_us = static_cast<double>(t.graphs) * kGraphLaunchUs;
+  t.stretches_us = static_cast<double>(t.stretches) * kKernelLaunchUs;
+  t.waits_us = static_cast<double>(t.waits) * kHostWaitUs;
+  return t;
+}
+
 }  // namespace
 
 Report make_report(const Program& p) {
@@ -280,6 +294,7 @@ Report make_report(const Program& p) {
     r.streams_used = std::max(r.streams_used, static_cast<uint32_t>(f.streams.size()));
     r.fragments.push_back(std::move(f));
   }
+  r.launch = launch_time(p, r.fragments);
   r.breaks = break_rows(p, repeats, r.fragments);
   r.ops_outside = p.breaks.size();
   for (const ScalarBinding& s : p.scalars) {

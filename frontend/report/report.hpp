@@ -95,6 +95,20 @@ struct Comparison {
   bool reordered = true;  // false: host_first's order takes too much memory, so it is in_order's
 };
 
+/// Measured on one H200 (driver 580, CUDA 13.0), like the cost model's: what cuGraphLaunch
+/// takes the host, what the launch of one kernel does, and how much longer than the graphs alone a
+/// graph, a synchronisation and a graph take.
+inline constexpr double kGraphLaunchUs = 2, kKernelLaunchUs = 4.5, kHostWaitUs = 6.4;
+
+/// What one launch of the program takes, predicted: its parts one after another, and what launching
+/// them and waiting for copies costs besides. Host functions take no time.
+struct LaunchTime {
+  size_t graphs = 0, stretches = 0, waits = 0;
+  double parts_us = 0, graphs_us = 0, waits_us = 0;
+  double stretches_us = 0;  // of each its first kernel: the others' are in its prediction
+  double us() const { return parts_us + graphs_us + stretches_us + waits_us; }
+};
+
 struct Report {
   std::string name, target, options;
   DimTable::Bindings dims;
@@ -106,6 +120,7 @@ struct Report {
   uint32_t streams_allowed = 0;   // 0: the options do not say
   uint32_t streams_used = 0;      // by the widest fragment
   std::vector<Fragment> fragments;
+  LaunchTime launch;
   std::vector<BreakRow> breaks;
   size_t ops_outside = 0;  // ops that the breaks stand for
   std::vector<Avoided> avoided;
@@ -125,6 +140,8 @@ std::vector<Section> sections_from(std::string_view list);
 /// Of `inspect` without --show.
 inline constexpr std::string_view kUsualSections = "partitions,breaks,streams,memory";
 
+/// Whether the streams of a graph pay, or why it has one; a sentence.
+std::string streams_verdict(const Report& r, const Fragment& f);
 /// For a terminal or a log. Long lists are cut and say how much is left out.
 std::string to_text(const Report& r, const Program& p, const std::vector<Section>& sections);
 /// JSON with "schema": "braid.report/1", keys in a fixed order, nothing cut.

@@ -43,6 +43,17 @@ Json fragment_json(const Program& p, const Fragment& f) {
   return j;
 }
 
+Json launch_json(const LaunchTime& t) {
+  return {{"us", t.us()},
+          {"parts_us", t.parts_us},
+          {"graphs", t.graphs},
+          {"graphs_us", t.graphs_us},
+          {"stretches", t.stretches},
+          {"stretches_us", t.stretches_us},
+          {"waits", t.waits},
+          {"waits_us", t.waits_us}};
+}
+
 Json comparison_json(const Comparison& c) {
   const auto cut = [](const Comparison::Cut& of) {
     return Json{{"graphs", of.graphs}, {"runs", of.runs}};
@@ -174,6 +185,7 @@ std::string to_json(const Report& r, const Program& p, const std::vector<Section
         for (const Fragment& f : r.fragments) parts.push_back(fragment_json(p, f));
         j[key] = {{"graphs", r.graphs},
                   {"runs", r.runs},
+                  {"launch", launch_json(r.launch)},
                   {"certificate", r.certificate},
                   {"second_certificate", r.second_certificate},
                   {"parts", parts}};

@@ -72,17 +72,39 @@ std::string headline(const Report& r) {
   return out;
 }
 
+std::string launch_text(const LaunchTime& t) {
+  std::vector<std::string> terms{fmt::format("{:.1f} us in parts", t.parts_us)};
+  if (t.graphs > 0) {
+    terms.push_back(fmt::format("{:.1f} us to launch {}", t.graphs_us, counted(t.graphs, "graph")));
+  }
+  if (t.stretches > 0) {
+    terms.push_back(
+        fmt::format("{:.1f} us to launch {}", t.stretches_us,
+                    t.stretches == 1 ? "1 stretch" : fmt::format("{} stretches", t.stretches)));
+  }
+  if (t.waits > 0) {
+    terms.push_back(fmt::format("{:.1f} us for the host to wait {}", t.waits_us,
+                                t.waits == 1 ? "once" : fmt::format("{} times", t.waits)));
+  }
+  return fmt::format("about {:.1f} us a launch: {}{}\n", t.us(), fmt::join(terms, " + "),
+                     t.waits > 0 ? "; the host functions come on top" : "");
+}
+
+/// "these 3 ops force", "this op forces".
+std::string forcing(size_t ops) {
+  return ops == 1 ? "this op forces" : fmt::format("these {} force", counted(ops, "op"));
+}
+
 std::string certificate_text(const Report& r) {
   if (r.certificate.empty()) return {};
-  std::string out =
-      fmt::format("no fewer: these {} force {}{}: {}\n", counted(r.certificate.size(), "op"),
-                  counted(r.graphs, "graph"),
-                  r.second_certificate.empty() ? fmt::format(" in {}", counted(r.runs, "run")) : "",
-                  ends_of(r.certificate, " -> "));
+  std::string out = fmt::format(
+      "no fewer: {} {}{}: {}\n", forcing(r.certificate.size()), counted(r.graphs, "graph"),
+      r.second_certificate.empty() ? fmt::format(" in {}", counted(r.runs, "run")) : "",
+      ends_of(r.certificate, " -> "));
   if (!r.second_certificate.empty()) {
-    out +=
-        fmt::format("          and these, which begin on the host, one run more, {} in all: {}\n",
-                    r.runs, ends_of(r.second_certificate, " -> "));
+    out += fmt::format(
+        "          as long a path begins outside graphs, and both together force {}: {}\n",
+        counted(r.runs, "run"), ends_of(r.second_certificate, " -> "));
   }
   return out;
 }
@@ -102,6 +124,18 @@ std::string comparison_text(const Report& r) {
   return "compare\n" + t.str();
 }
 
+/// Why a graph has no more streams although its width has room for them; half a sentence.
+std::string why_no_more(const Report& r, const Fragment& f) {
+  const size_t used = f.streams.size();
+  if (used >= f.width_before.nodes || r.streams_allowed == 0) return {};
+  if (used >= r.streams_allowed) {
+    return r.streams_allowed == 1 ? "one stream is allowed" : "no more are allowed";
+  }
+  if (r.memory.cut.limit > 0) return "no faster plan within the memory limit has more";
+  if (used > 1) return "one more would end no earlier";
+  return "more would save too little to pay";
+}
+
 std::string partitions_text(const Report& r) {
   std::string out = headline(r);
   TextTable t;
@@ -119,7 +153,7 @@ std::string partitions_text(const Report& r) {
            joined(f.from, 5, ", ") + (f.place.empty() ? "" : "   " + f.place)});
   }
   out += t.str() + more(r.fragments.size(), kRows, "parts");
-  out += certificate_text(r) + comparison_text(r);
+  out += launch_text(r.launch) + certificate_text(r) + comparison_text(r);
   size_t shown = 0;
   for (const Fragment& f : r.fragments) {
     if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
@@ -133,6 +167,7 @@ std::string partitions_text(const Report& r) {
       out += fmt::format(", {} on its streams", f.width_after.exact
                                                     ? fmt::format("{}", f.width_after.nodes)
                                                     : fmt::format("at most {}", f.streams.size()));
+      if (const std::string why = why_no_more(r, f); !why.empty()) out += ": " + why;
     }
     out += '\n';
   }
@@ -190,31 +225,6 @@ std::string breaks_text(const Report& r) {
   return out + more(r.avoided.size(), kRows, "avoided");
 }
 
-/// Whether the streams of a graph pay, in a sentence.
-std::string verdict(const Report& r, const Fragment& f) {
-  const size_t used = f.streams.size();
-  if (f.predicted_us <= 0 || f.chain_us <= 0) {
-    return fmt::format("{:.1f} us in kernels, one after another; not predicted", f.kernel_us);
-  }
-  if (used > 1) {
-    const double saved = f.chain_us - f.predicted_us;
-    return fmt::format("{:.1f} us predicted, {:.1f} us on one: streams {} {:.1f} us ({:.0f} %)",
-                       f.predicted_us, f.chain_us, saved >= 0 ? "save" : "cost", std::abs(saved),
-                       100 * std::abs(saved) / f.chain_us);
-  }
-  std::string why;
-  if (f.width_before.nodes <= 1) {
-    why = "every kernel needs the one before, so more streams would change nothing";
-  } else if (r.streams_allowed == 1) {
-    why = "one stream is allowed";
-  } else if (r.memory.cut.streams_before > r.memory.cut.streams_after) {
-    why = "no faster plan within the memory limit has more";
-  } else {
-    why = "more would not be faster";
-  }
-  return fmt::format("{:.1f} us predicted; {}", f.predicted_us, why);
-}
-
 std::string streams_text(const Report& r) {
   std::string out = "streams\n";
   TextTable t;
@@ -222,7 +232,7 @@ std::string streams_text(const Report& r) {
   for (const Fragment& f : r.fragments) {
     if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
     if (++shown > kGraphs) continue;
-    t.row({f.name, counted(f.streams.size(), "stream"), verdict(r, f)});
+    t.row({f.name, counted(f.streams.size(), "stream"), streams_verdict(r, f)});
     if (f.streams.size() < 2) continue;
     for (const StreamUse& s : f.streams) {
       const std::string part = f.predicted_us > 0 ? fmt::format(", {:.0f} % of the time",
@@ -232,6 +242,7 @@ std::string streams_text(const Report& r) {
              fmt::format("{}, {:.1f} us busy{}", counted(s.kernels, "kernel"), s.busy_us, part)});
     }
   }
+  if (shown == 0) return "streams: none, because there is no graph\n";
   return out + t.str() + more(shown, kGraphs, "graphs");
 }
 
@@ -307,6 +318,28 @@ std::string kernels_text(const Report& r) {
 }
 
 }  // namespace
+
+std::string streams_verdict(const Report& r, const Fragment& f) {
+  const size_t used = f.streams.size();
+  if (f.predicted_us <= 0 || f.chain_us <= 0) {
+    return fmt::format("{:.1f} us in kernels, one after another; not predicted", f.kernel_us);
+  }
+  if (used > 1) {
+    const double saved = f.chain_us - f.predicted_us;
+    return fmt::format("{:.1f} us predicted, {:.1f} us on one: streams {} {:.1f} us ({:.0f} %)",
+                       f.predicted_us, f.chain_us, saved >= 0 ? "save" : "cost", std::abs(saved),
+                       100 * std::abs(saved) / f.chain_us);
+  }
+  std::string why;
+  if (f.width_before.nodes <= 1) {
+    why = f.kernels == 1
+              ? "it is one kernel"
+              : "every kernel needs the one before, so more streams would change nothing";
+  } else {
+    why = why_no_more(r, f);
+  }
+  return fmt::format("{:.1f} us predicted{}{}", f.predicted_us, why.empty() ? "" : "; ", why);
+}
 
 std::string to_text(const Report& r, const Program& p, const std::vector<Section>& sections) {
   std::string out;

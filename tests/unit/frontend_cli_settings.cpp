@@ -58,6 +58,51 @@ TEST_CASE("settings: what a variable, flag or file cannot hold names it") {
   expect(b.braid("inspect m.toml --streams 3", "BRAID_STREAMS=0"), 0);
 }
 
+TEST_CASE("settings: a limit on memory in a file takes units") {
+  const Bench b;
+  const auto with = [&](const std::string& limit) {
+    write_text(b.at("l.toml"),
+               text_of(b.at("m.toml")) + "\n[compile]\nmemory_limit = " + limit + "\n");
+    return b.braid("inspect l.toml");
+  };
+  Bench::Result r = with("\"64MiB\"");
+  expect(r, 0);
+  CHECK(has(r.err, "memory_limit=67108864 (l.toml:"));
+  expect(with("67108864"), 0, r.err);
+  expect(with("\"64MB\""), 1, "'memory_limit' is a number of bytes above 0, not '64MB'\n");
+  r = with("0.5");
+  expect(r, 1, "error[E0104]");
+  CHECK(has(r.err, "as in 1000000, \"64KiB\", \"3MiB\", \"2GiB\""));
+}
+
+TEST_CASE("--on-break=warn and E0806 say where") {
+  const Bench b;
+  std::filesystem::create_directory(b.at("sub"));
+  write_text(b.at("sub/h.toml"), R"(format = 1
+name = "h"
+[inputs]
+x = { dtype = "f32", shape = [4] }
+[graph]
+nodes = [
+  { out = "a", op = "exp", in = "x" },
+  { out = "h", host = "sample", in = ["a"], results = [{ dtype = "f32", shape = [4] }] },
+]
+[outputs]
+y = "h"
+)");
+  Bench::Result r = b.braid("inspect sub/h.toml --on-break=warn");
+  expect(r, 0);
+  CHECK(has(r.err, "sub/h.toml:8:23: warning[E0707]: 'h (host)' stands outside graphs: "));
+  CHECK(has(r.err, "    8 |   { out = \"h\", host = \"sample\""));
+  CHECK(has(r.err, "\n1 warning\n"));
+  CHECK(!has(r.err, "0 errors"));
+  r = b.braid("run sub/h.toml --device sim");
+  CHECK(r.code == 1);
+  CHECK(has(r.err, "h.toml:8:23"));
+  CHECK(has(r.err, "no host function 'sample' is registered"));
+  CHECK(has(r.err, "the braid tool has identity and print alone; a program gives its own"));
+}
+
 TEST_CASE("--dim of a constant says that it is one") {
   const Bench b;
   std::string text = text_of(b.at("m.toml"));

@@ -44,12 +44,12 @@ std::string reason(const Graph& g, std::string_view maker, std::string_view user
 
 }  // namespace
 
-TEST_CASE("explain: a node says its fragment, stream, kernel, memory and edges") {
+TEST_CASE("explain: a node says its part, stream, kernel, memory and edges") {
   const Program p = made_of_parts();
   CHECK(explain(p, "g0.n3", [](report::Ref, report::Ref, uint32_t) { return "a reason"; }) ==
         R"(g0.n3  row_3   m.toml:14:3
   computes 1 op: o (add)
-fragment
+part
   graph g0, run 0 of 3
   it can be in no other run
   not later: o is needed by pick (c0), which stands outside graphs, run 1
@@ -146,14 +146,76 @@ TEST_CASE("explain: scopes, kernels and buffers") {
   CHECK(has(explain(parts, "a"), "shares bytes with d (g0.n3 to s1.n0), f (g2.n0 to g2.n1)\n"));
 }
 
+TEST_CASE("explain: parts, and ops of the same name") {
+  Program p = made_of_parts();
+  CHECK(explain(p, "g2") == R"(g2  a graph of 2 kernels, run 2 of 3
+  computes 2 ops, from block0 .. block1 (2x)
+  at most 3072 B of the arena are live
+why it is a part of its own
+  needs e of c0 (pick), which stands outside graphs
+script
+  before it: s1, a stretch without a graph of 1 kernel, run 1
+  after it: nothing
+streams
+  1 stream; 3.5 us predicted; every kernel needs the one before, so more streams would change nothing
+)");
+  CHECK(explain(p, "s1") == R"(s1  a stretch without a graph of 1 kernel, run 1 of 3
+  computes 1 op, from keep
+  at most 3072 B of the arena are live
+why it is a part of its own
+  keep (cast): it is marked graph = false; fix: remove the mark
+  needs d of g0.n3 (o), which is in a graph
+  makes h for g2.n0 (block0/u), which is in a graph
+script
+  before it: c0, a call of the host, run 1
+  after it: g2, a graph of 2 kernels, run 2
+streams
+  one: the host launches its kernels one after another
+)");
+  CHECK(has(explain(p, "g0"), "makes d for c0 (pick), which stands outside graphs\n"));
+  const std::string call = explain(p, "c0");
+  CHECK(has(call, "c0  call of 'sample'   m.toml:40:3\n"));
+  CHECK(has(call, "  before it: g0, a graph of 4 kernels, run 0\n"));
+  for (Node& n : p.bodies[2].nodes) {
+    for (std::string& op : n.ops) {
+      if (op == "block1/u (exp)") op = "s1 (exp)";
+    }
+  }
+  const std::string both = explain(p, "s1");
+  CHECK(both.rfind("'s1' is a part of the plan, and an op; the part:\ns1  a stretch", 0) == 0);
+  CHECK(has(both, "the op:\ng2.n1  row_6"));
+}
+
+TEST_CASE("explain: kernels launched one by one wait for the host") {
+  MadePlan m("s");
+  const uint32_t x = m.tensor("x", Segment::input, 64), y = m.tensor("y", Segment::output, 64);
+  const uint32_t a = m.tensor("a", Segment::temp, 64);
+  m.body(0);
+  m.p.bodies[0].stream = true;
+  m.p.bodies[0].predicted_us = 5;
+  m.node(0, {"a (exp)"}, {x}, {a});
+  m.node(0, {"b (exp)"}, {a}, {y});
+  m.edge(0, 1, EdgeReason::raw, a);
+  m.p.bodies[0].nodes[1].start_us = 4;
+  CHECK(has(explain(m.p, "n1"),
+            "n0 ends last, at 1.00 us; the host takes longer to launch this one"));
+}
+
 TEST_CASE("explain: what the plan lacks, with suggestions") {
   const Program p = made_of_parts();
   CHECK_THROWS_WITH_AS(explain(p, "n0"), "there are 3 nodes 'n0': 'g0.n0', 's1.n0', 'g2.n0'",
                        std::invalid_argument);
   CHECK(has(explain(p, "n3"), "g0.n3"));  // only one graph has so many
-  CHECK_THROWS_WITH_AS(explain(p, "embd"),
-                       "the plan has no node, op, kernel or buffer 'embd'; did you mean 'embed'?",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      explain(p, "embd"),
+      "the plan has no part, node, op, kernel or buffer 'embd'; did you mean "
+      "'embed'? what a block gives goes by the op that makes it, as 'block1/u' does",
+      std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      explain(p, "g3"),
+      "the plan has no part, node, op, kernel or buffer 'g3'; did you mean 'g0' or "
+      "'g2'? what a block gives goes by the op that makes it, as 'block1/u' does",
+      std::invalid_argument);
   CHECK_THROWS_AS(explain(p, "nonsense_at_all"), std::invalid_argument);
 }
 

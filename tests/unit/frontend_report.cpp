@@ -142,6 +142,7 @@ TEST_CASE("report: parts, breaks, streams and memory as text") {
   c0    1    1    host               2048 B             pick   m.toml:40:3
   s1    1    1    1        no graph  3072 B  1.2 us     keep
   g2    2    2    2        1         3072 B  3.5 us     block0 .. block1 (2x)
+about 24.6 us a launch: 9.8 us in parts + 4.0 us to launch 2 graphs + 4.5 us to launch 1 stretch + 6.4 us for the host to wait once; the host functions come on top
 no fewer: these 3 ops force 2 graphs in 3 runs: embed (gather) -> pick (host) -> block0/u (exp)
 g0: critical path 3 kernels, 4.0 us of the kernels' 5.0; width 2 (q2, k), 2 on its streams
 g2: critical path 2 kernels, 3.0 us of the kernels' 3.0; width 1
@@ -259,7 +260,60 @@ TEST_CASE("report: certificates, both and long ones") {
   CHECK(
       text.find("no fewer: these 20 ops force 2 graphs: op0 -> op1 -> op2 -> op3 -> op4 -> op5 -> "
                 "(12 more) -> op18 -> op19\n") != text.npos);
-  CHECK(text.find("one run more, 5 in all: h (host) -> e (exp)\n") != text.npos);
+  CHECK(text.find("as long a path begins outside graphs, and both together force 5 runs: h (host) "
+                  "-> e (exp)\n") != text.npos);
+}
+
+TEST_CASE("report: what a launch takes, with graphs and waits") {
+  Program p = made_of_parts();
+  p.script = {{Step::Kind::launch, 0}, {Step::Kind::read, 0}, {Step::Kind::launch, 1},
+              {Step::Kind::wait, 0},   {Step::Kind::call, 0}, {Step::Kind::write, 0},
+              {Step::Kind::launch, 2}};
+  const Report r = make_report(p);
+  double parts = 0;
+  for (const Fragment& f : r.fragments) parts += f.predicted_us > 0 ? f.predicted_us : f.kernel_us;
+  CHECK(r.launch.us() == doctest::Approx(parts + 2 * 2.0 + 4.5 + 6.4));
+  const std::string text = to_text(r, p, sections_from("partitions"));
+  INFO(text);
+  CHECK(text.find(" us to launch 2 graphs + 4.5 us to launch 1 stretch + 6.4 us for the host to "
+                  "wait once; the host functions "
+                  "come on top\n") != text.npos);
+  const Json j = Json::parse(to_json(r, p, sections_from("partitions")))["partitions"]["launch"];
+  CHECK(j["us"] == r.launch.us());
+  CHECK(j["waits"] == 1);
+}
+
+TEST_CASE("report: one op, one kernel, no graph, and why there are no more streams") {
+  MadePlan m("one");
+  m.p.options = "streams=8";
+  m.p.certificate = {"a (exp)"};
+  const uint32_t x = m.tensor("x", Segment::input, 8);
+  const uint32_t a = m.tensor("a", Segment::output, 8), b = m.tensor("b", Segment::output, 8);
+  const uint32_t c = m.tensor("c", Segment::output, 8);
+  m.body(0);
+  m.node(0, {"a"}, {x}, {a});
+  m.p.bodies[0].predicted_us = m.p.bodies[0].chain_us = 1;
+  const auto says = [&](const char* part) {
+    const std::string text = to_text(make_report(m.p), m.p, sections_from("partitions,streams"));
+    INFO(text);
+    CHECK(text.find(part) != text.npos);
+  };
+  says("no fewer: this op forces 1 graph in 1 run: a (exp)\n");
+  says("1.0 us predicted; it is one kernel\n");
+  m.node(0, {"b"}, {x}, {b});
+  m.node(0, {"c"}, {x}, {c});
+  m.edge(0, 1, EdgeReason::lane);
+  m.edge(1, 2, EdgeReason::lane);
+  says("width 3 (a, b, c), 1 on its streams: more would save too little to pay\n");
+  m.p.bodies[0].lanes = 2;
+  m.p.bodies[0].nodes[1].lane = 1;
+  m.p.bodies[0].edges.clear();
+  m.edge(0, 2, EdgeReason::lane);
+  says("width 3 (a, b, c), 2 on its streams: one more would end no earlier\n");
+  m.p.options = "streams=2";
+  says("2 on its streams: no more are allowed\n");
+  m.p.bodies[0].stream = true;
+  says("streams: none, because there is no graph\n");
 }
 
 TEST_CASE("report: above the limit of the exact width both widths are bounds") {
@@ -302,7 +356,7 @@ TEST_CASE("report: streams pay, cost, or would change nothing") {
   const auto text = [&] { return to_text(make_report(m.p), m.p, sections_from("streams")); };
   CHECK(text() == "streams\n  g0  1 stream  2.0 us in kernels, one after another; not predicted\n");
   m.p.bodies[0].predicted_us = m.p.bodies[0].chain_us = 2.5;
-  CHECK(text() == "streams\n  g0  1 stream  2.5 us predicted; more would not be faster\n");
+  CHECK(text() == "streams\n  g0  1 stream  2.5 us predicted; more would save too little to pay\n");
   m.p.options = "streams=1";
   CHECK(text() == "streams\n  g0  1 stream  2.5 us predicted; one stream is allowed\n");
   m.p.bodies[0].lanes = 2;

@@ -105,6 +105,8 @@ TEST_CASE("many are sorted by place and counted") {
         "b:1:1: error[E0301]: 4\n"
         "error: 3 errors, 1 warning\n");
   CHECK(Error(ds).what() == render(ds));
+  CHECK(render({ds[1], ds[1]}, {false, nothing}) ==
+        "a:10:1: warning[E0301]: 3\na:10:1: warning[E0301]: 3\n2 warnings\n");
   CHECK(Error(ds).diagnostics().size() == 4);
   CHECK(Error(ds[0]).what() == render(std::vector{ds[0]}));
 }

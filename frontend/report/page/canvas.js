@@ -89,12 +89,19 @@ function fitted(text, room, charWidth) {
   return most < 4 ? "" : text.slice(0, most - 1) + "\u2026";
 }
 
-/** The longest tail of a scoped name that fits, else its last part shortened. */
+/**
+ * The longest tail of a scoped name that fits, with the number of the copy that was cut off
+ * ("3/y" of "layer3/y") if that fits, else its last part shortened.
+ */
 function fittedName(name, room, charWidth) {
   const parts = name.split("/");
-  for (let i = 0; i < parts.length; i++) {
-    const tail = parts.slice(i).join("/");
-    if (tail.length * charWidth <= room) return tail;
+  const tails = parts.map((_, i) => parts.slice(i).join("/"));
+  const numbered = tails.map((tail, i) => {
+    const numbers = parts.slice(0, i).map((p) => /\d+$/.exec(p)?.[0]).filter((n) => n);
+    return [...numbers.slice(-1), tail].join("/");
+  });
+  for (const text of [...numbered, ...tails]) {
+    if (text.length * charWidth <= room) return text;
   }
   return fitted(parts[parts.length - 1], room, charWidth);
 }

@@ -21,6 +21,17 @@ function bodyName(body, b) {
   return `${body.stream ? "s" : "g"}${b}`;
 }
 
+/** What the host does for a call in one step of the script, with the tensors that cross. */
+function stepText(doc, [kind, index]) {
+  const call = doc.calls[index];
+  const names = (views) =>
+    views.map((v) => opName(doc.buffers[doc.views[v][0]].name)).join(", ") || "nothing";
+  if (kind === "read") return `start to copy ${names(call.args)} to the host`;
+  if (kind === "wait") return `wait for ${names(call.args)}`;
+  if (kind === "call") return `call ${call.function} (c${index})`;
+  return `copy ${names(call.results)} to the device`;
+}
+
 /**
  * When every body and call of the script runs, in microseconds from its first step. Device work is
  * one stream and waits for the host only where the script does; a call takes `break_us`, because

@@ -202,7 +202,7 @@ class Panel {
     const why = this.model.doc.breaks.find((b) => b.op === call.op);
     return [
       el("h2", {}, `host function ${call.function}`),
-      facts([["op", call.op], ["place", call.place], ["reason", why?.reason], ["remedy", why?.remedy]]),
+      facts([["op", call.op], ["place", call.place], ["reason", why?.reason], ["fix", why?.remedy]]),
       section("Gets", views(call.args)),
       section("Returns", views(call.results)),
     ];
@@ -258,7 +258,7 @@ function breaksView(model, choose) {
   if (doc.breaks.length > 0) {
     out.push(section("Outside graphs", el("ul", { class: "cards" }, ...doc.breaks.map((b) =>
       el("li", {}, el("b", { class: "mono" }, b.op), el("small", {}, ` ${b.place}  run ${b.level}`),
-        el("p", {}, b.reason), b.remedy ? el("p", { class: "remedy" }, b.remedy) : null)))));
+        el("p", {}, b.reason), b.remedy ? el("p", { class: "fix" }, `fix: ${b.remedy}`) : null)))));
   }
   const name = ([kind, index]) => kind === "launch"
     ? `launch ${doc.bodies[index].stream ? "kernels of" : "graph"} ${bodyName(doc.bodies[index], index)}: ` +
@@ -269,6 +269,6 @@ function breaksView(model, choose) {
     : null;
   out.push(section("What the host does", el("ol", {}, ...doc.script.map((step) => el("li", {},
     name(step) ?? linkTo(`c${step[1]}`, () => choose({ kind: "call", id: step[1] }),
-      `${step[0]} ${doc.calls[step[1]].function}`))))));
+      stepText(doc, step)))))));
   return out;
 }
