@@ -213,6 +213,27 @@ TEST_CASE("ops outside graphs: kernels on the stream between graphs, the same re
         }) == "E0306");
 }
 
+TEST_CASE("a single graph is required: host work before or after it is too much as well") {
+  Options o;
+  o.require_single_graph = true;
+  const auto last = [&](bool call, bool outside) {
+    Graph g("last");
+    const Tensor a = relu(g.input("x", {f32, {4, 8}}));
+    if (call) g.host("double", {a});
+    const Outside marked = g.outside_graphs(outside);
+    g.output("y", exp(a));
+    return code_of([&] { compile(g, o); });
+  };
+  CHECK(last(false, false) == "none");
+  CHECK(last(true, false) == "E0708");
+  CHECK(last(false, true) == "E0708");
+  CHECK(last(true, true) == "E0708");
+  Graph none("none");
+  const Outside marked = none.outside_graphs();
+  none.output("y", exp(none.input("x", {f32, {4, 8}})));
+  CHECK(code_of([&] { compile(none, o); }) == "E0708");
+}
+
 TEST_CASE("TOML: host nodes, `graph = false` on ops and blocks") {
   const TomlModel m = read_toml(R"(
 format = 1
