@@ -202,8 +202,8 @@ struct Break {
 
 /// What it took to keep the arena within Options::memory_limit.
 struct MemoryCut {
-  int64_t limit = 0;         // bytes; 0: nothing had to change
-  int64_t bytes_before = 0;  // of the arena without the limit
+  int64_t limit = 0;                               // bytes; 0: nothing had to change
+  int64_t bytes_before = 0;                        // of the arena without the limit
   uint32_t streams_before = 0, streams_after = 0;  // lanes of the widest body
   double us_before = 0, us_after = 0;              // predicted, all bodies together
   bool operator==(const MemoryCut&) const = default;

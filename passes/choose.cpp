@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "ir/text.hpp"
+#include "passes/body_key.hpp"
 #include "passes/cost.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/kernels/family.hpp"
@@ -263,12 +264,15 @@ class Chooser {
   }
 
   uint32_t kernel_of(const Group& group, ir::Graph body) {
-    const std::string key = fmt::format("{}\n{}", name_of(group.family), ir::print(body));
-    const auto [it, added] = kernels_.try_emplace(key, static_cast<uint32_t>(p_.kernels.size()));
+    std::string key = body_key(body);
+    key += name_of(group.family);
+    const auto [it, added] =
+        kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
     if (!added) return it->second;
+    const std::string text = fmt::format("{}\n{}", name_of(group.family), ir::print(body));
     Kernel k;
     k.family = std::string(name_of(group.family));
-    k.symbol = symbol_of(group, XXH3_64bits(key.data(), key.size()));
+    k.symbol = symbol_of(group, XXH3_64bits(text.data(), text.size()));
     k.args = slots_of(body);
     for (const ir::Op& op : body.ops()) {
       const int64_t flops = ir::info(op.kind).flops(body, op);

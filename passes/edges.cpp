@@ -4,8 +4,8 @@
 // A full edge lets a kernel start when the one before has ended. A programmatic one lets it start
 // earlier, and the kernel itself waits for that end before its first access: it leads into kernels
 // that wait, and nowhere else. So every path orders the accesses of its first kernel before those
-// of its last: what a programmatic edge enters cannot end before it has waited. No full edge is left
-// out for a path through a kernel that does not wait, and one clock serves both kinds.
+// of its last: what a programmatic edge enters cannot end before it has waited. No full edge is
+// left out for a path through a kernel that does not wait, and one clock serves both kinds.
 #include <algorithm>
 
 #include "passes/order.hpp"

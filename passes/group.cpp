@@ -21,6 +21,35 @@ constexpr uint32_t kNone = UINT32_MAX;
 
 using Launches = std::vector<std::vector<uint32_t>>;
 
+/// What all bodies of a program share: conflicts over its buffers, and what its kernels cost, each
+/// asked for once.
+class Shared {
+ public:
+  explicit Shared(const Program& p) : finder(p, false), p_(p), known_(p.kernels.size()) {}
+
+  HazardFinder finder;
+  /// Microseconds of the whole device's work of one part.
+  double work_us(uint32_t kernel) { return of(kernel).work_us; }
+  uint32_t most(uint32_t kernel) { return of(kernel).most; }
+
+ private:
+  struct Facts {
+    double work_us = -1;  // negative: not known yet
+    uint32_t most = 1;
+  };
+  const Facts& of(uint32_t kernel) {
+    Facts& facts = known_[kernel];
+    if (facts.work_us < 0) {
+      facts.work_us = cost_of(p_.kernels[kernel], p_.target).work_us();
+      facts.most = most_parts(p_.kernels[kernel], p_.target);
+    }
+    return facts;
+  }
+
+  const Program& p_;
+  std::vector<Facts> known_;
+};
+
 /// The hazards of a body as a DAG, and for every node the first step it can have and the last one
 /// that leaves the longest path as it is.
 struct Steps {
@@ -29,9 +58,9 @@ struct Steps {
   std::vector<uint32_t> first, last;
   uint32_t count = 0;
 
-  Steps(const Program& p, const Body& body)
+  Steps(const Body& body, Shared& shared)
       : next(body.nodes.size()), sources(body.nodes.size(), 0), first(body.nodes.size(), 0) {
-    const Hazards hazards = find_hazards(p, body, false);
+    const Hazards hazards = shared.finder.find(body);
     const auto nodes = static_cast<uint32_t>(body.nodes.size());
     for (uint32_t n = 0; n < nodes; ++n) {
       for (const Hazard& h : hazards.of(n)) {
@@ -58,7 +87,7 @@ struct Kind {
 
 class Scheduler {
  public:
-  Scheduler(const Program& p, const Body& body, const Steps& steps)
+  Scheduler(const Body& body, const Steps& steps, Shared& shared)
       : steps_(steps), kind_of_(body.nodes.size()) {
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers;
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
@@ -66,7 +95,7 @@ class Scheduler {
       kind_of_[n] = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
       if (kind_of_[n] == kinds_.size()) {
         kinds_.emplace_back();
-        most_.push_back(most_parts(p.kernels[key.first], p.target));
+        most_.push_back(shared.most(key.first));
       }
       kinds_[kind_of_[n]].by_first.push_back(n);
     }
@@ -148,9 +177,8 @@ class Scheduler {
 
 /// Microseconds of the longest path and of the launches themselves. Parts run side by side until
 /// the device is full.
-double price(const Program& p, const Body& body, const Launches& by_step, const Steps& steps) {
+double price(const Body& body, const Launches& by_step, const Steps& steps, Shared& shared) {
   constexpr double kLaunchUs = 0.5;  // measured on an H200: an empty kernel in a chain
-  std::vector<double> work(p.kernels.size(), -1);  // of one part; negative: not known yet
   std::vector<double> start(body.nodes.size(), 0);
   double longest = 0;
   for (const std::vector<uint32_t>& launch : by_step) {
@@ -158,9 +186,7 @@ double price(const Program& p, const Body& body, const Launches& by_step, const 
     double begin = 0, us = first.estimate_us;
     for (const uint32_t n : launch) begin = std::max(begin, start[n]);
     if (launch.size() > 1) {
-      double& part = work[first.kernel];
-      if (part < 0) part = cost_of(p.kernels[first.kernel], p.target).work_us();
-      us = std::max(us, part * static_cast<double>(launch.size()));
+      us = std::max(us, shared.work_us(first.kernel) * static_cast<double>(launch.size()));
     }
     for (const uint32_t n : launch) {
       for (const uint32_t later : steps.next[n]) start[later] = std::max(start[later], begin + us);
@@ -211,9 +237,18 @@ int64_t times(int64_t x, uint32_t n) {
   return __builtin_mul_overflow(x, int64_t{n}, &product) ? INT64_MAX : product;
 }
 
+Launches plan(const Body& body, Shared& shared) {
+  if (body.nodes.empty()) return {};
+  const Steps steps(body, shared);
+  Scheduler scheduler(body, steps, shared);
+  const Launches at_once = scheduler.run(false), waiting = scheduler.run(true);
+  const bool wait = price(body, waiting, steps, shared) < price(body, at_once, steps, shared);
+  return in_order(wait ? waiting : at_once, steps);
+}
+
 class Grouper {
  public:
-  explicit Grouper(Program& p) : p_(p) {}
+  explicit Grouper(Program& p) : p_(p), shared_(p) {}
 
   void run() {
     for (Body& body : p_.bodies) {
@@ -225,7 +260,7 @@ class Grouper {
  private:
   void group(Body& body) {
     std::vector<Node> nodes;
-    for (const std::vector<uint32_t>& launch : plan_launches(p_, body)) {
+    for (const std::vector<uint32_t>& launch : plan(body, shared_)) {
       Node first = std::move(body.nodes[launch[0]]);
       if (launch.size() > 1) {
         for (size_t i = 1; i < launch.size(); ++i) append(first, std::move(body.nodes[launch[i]]));
@@ -283,6 +318,7 @@ class Grouper {
   }
 
   Program& p_;
+  Shared shared_;  // of the kernels before grouping
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> grouped_;  // by kernel and parts
 };
 
@@ -298,12 +334,8 @@ uint32_t most_parts(const Kernel& k, const Target& t) {
 }
 
 Launches plan_launches(const Program& p, const Body& body) {
-  if (body.nodes.empty()) return {};
-  const Steps steps(p, body);
-  Scheduler scheduler(p, body, steps);
-  const Launches at_once = scheduler.run(false), waiting = scheduler.run(true);
-  const bool wait = price(p, body, waiting, steps) < price(p, body, at_once, steps);
-  return in_order(wait ? waiting : at_once, steps);
+  Shared shared(p);
+  return plan(body, shared);
 }
 
 void group_nodes(Program& p, const Options& o) {

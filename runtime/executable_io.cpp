@@ -189,6 +189,7 @@ void Executable::set(std::string_view name, ScalarValue value) {
                             name_of(t.type.dtype),
                             std::visit([](auto x) { return fmt::format("{}", x); }, value.value)));
   }
+  runtime::InHostCall::refuse();
   const std::lock_guard lock(impl_->mutex);
   impl_->put_scalar(scalar->buffer, t);
 }
@@ -201,6 +202,7 @@ TensorType Executable::type(std::string_view name) const {
 }
 
 DevicePtr Executable::address(std::string_view name) const {
+  runtime::InHostCall::refuse();
   const std::lock_guard lock(impl_->mutex);
   return impl_->bases[impl_->buffer_named(name, true)];
 }

@@ -185,6 +185,7 @@ HostTensor Store::get(std::string_view name) const {
 }
 
 std::vector<std::string> Store::names() const {
+  runtime::InHostCall::refuse();
   const std::lock_guard lock(impl_->mutex);
   return param_names(*impl_);
 }
@@ -192,6 +193,7 @@ std::vector<std::string> Store::names() const {
 const Device& Store::device() const { return impl_->device; }
 
 DevicePtr Store::address(std::string_view name) const {
+  runtime::InHostCall::refuse();
   const std::lock_guard lock(impl_->mutex);
   return impl_->find(name).memory->get();
 }

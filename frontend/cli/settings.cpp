@@ -31,14 +31,15 @@ class Chooser {
     return value;
   }
 
-  bool choose(const std::string& name, std::optional<bool> in_file, std::optional<bool> flag) {
+  bool choose(const std::string& name, std::optional<bool> in_file, std::optional<bool> flag,
+              bool otherwise = true) {
     const auto text = [](std::optional<bool> b) {
       return b ? std::optional<std::string>(*b ? "on" : "off") : std::nullopt;
     };
     const std::string flag_text =
         fmt::format("--{}{}", flag.value_or(true) ? "" : "no-", flag_of(name));
     const auto value = choose(name, text(in_file), text(flag), flag_text);
-    if (!value) return true;
+    if (!value) return otherwise;
     const bool on = *value == "on" || *value == "1" || *value == "true";
     if (!on && *value != "off" && *value != "0" && *value != "false") {
       refuse(name, *value, "takes 1 or 0");
@@ -165,11 +166,8 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
     }
     o.memory_limit = *bytes;
   }
-  // Off unless somebody asks for it.
-  const bool asked = file.require_single_graph || a.single_graph ||
-                     std::getenv("BRAID_REQUIRE_SINGLE_GRAPH") != nullptr;
   o.require_single_graph =
-      chooser.choose("require_single_graph", file.require_single_graph, a.single_graph) && asked;
+      chooser.choose("require_single_graph", file.require_single_graph, a.single_graph, false);
   o.group = chooser.choose("group", file.group, a.group);
   o.simplify = chooser.choose("simplify", file.simplify, a.simplify);
   o.fuse = chooser.choose("fuse", file.fuse, a.fuse);

@@ -162,14 +162,20 @@ TEST_CASE("host ops: those with side effects keep their order, pure ones need a 
 TEST_CASE("host ops: what a function throws ends the launch, and the executable stays usable") {
   Graph g("throws");
   g.output("y", g.host("may", {g.input("x", {f32, {2}})}, {{f32, {2}}})[0] + 1.0);
+  g.scalar("s", f32);
   int mode = 0;
+  Executable* self = nullptr;
   Store store(Device::open("sim"));
   const HostFunctions functions{
       {"may", [&](std::span<const HostTensor> in, std::span<HostTensor> out) {
          if (mode == 1) throw std::runtime_error("no more data");
          if (mode == 2) throw 7;
          if (mode == 3) out[0] = HostTensor({f64, Shape::of(std::vector<int64_t>{2})});
-         if (mode == 4) store.names(), store.get("w");
+         if (mode == 4) store.names();
+         if (mode == 5) store.get("w");
+         if (mode == 6) self->set("s", 1);
+         if (mode == 7) self->address("x");
+         if (mode == 8) self->launch();
          if (mode != 3) out[0].bytes = in[0].bytes;
        }}};
   Executable e(compile(g), store, functions);
@@ -182,8 +188,11 @@ TEST_CASE("host ops: what a function throws ends the launch, and the executable 
       CHECK(code_of([&] { e.run({{"x", x}}); }) == "E0850");
     }
   }
-  mode = 4;  // E0851, as seen from outside
-  CHECK_THROWS_WITH_AS(e.run({{"x", x}}), doctest::Contains("may not use devices"), Error);
+  self = &e;
+  for (mode = 4; mode <= 8; ++mode) {  // E0851, as seen from outside
+    CAPTURE(mode);
+    CHECK_THROWS_WITH_AS(e.run({{"x", x}}), doctest::Contains("may not use devices"), Error);
+  }
   CHECK(code_of([&] { Executable(compile(g), store); }) == "E0806");
 }
 
