@@ -55,12 +55,11 @@ std::vector<CodeInfo> codes_of_runs() {
        "be in a CUDA graph: the work is cut into several, or host work comes before or after it.",
        "[compile]\non_break = \"error\"                            # and a node with graph = false",
        "[compile]\non_break = \"warn\""},
-      {"E0708", "a program is not one graph, and one is required",
+      {"E0708", "a program needs several graphs, and one is required",
        "move or replace the op that is named; `braid inspect --show breaks` lists all",
-       "`require_single_graph` refuses every program whose work is not one graph. The message "
-       "shows "
-       "the ops, each of which needs the one before, that force several graphs; or what stands "
-       "before or after the one.",
+       "`require_single_graph` refuses every program of more than one graph. The message shows the "
+       "ops, each of which needs the one before, that force as many. Work before or after the one "
+       "graph is no error; `on_break = \"error\"` refuses that too.",
        "braid compile m.toml -o m.braid --require-single-graph  # a host op between two others",
        "braid compile m.toml -o m.braid"},
       {"E0801", "a device name is none of auto, sim, a number", "use one of them",

@@ -99,7 +99,6 @@ Diagnostic refusal(const ir::Graph& g, const ir::Op& op, const Break& b, const c
   throw Error(std::move(errors));
 }
 
-/// Of several graphs, or of one beside which there is other work.
 [[noreturn]] void refuse_graphs(const Compilation& c, const std::vector<uint32_t>& ops) {
   const Program& p = c.program;
   const auto forced = std::find_if(ops.begin(), ops.end(), [&](uint32_t op) {
@@ -107,18 +106,13 @@ Diagnostic refusal(const ir::Graph& g, const ir::Op& op, const Break& b, const c
     return std::find(path.begin(), path.end(), op) != path.end();
   });
   const size_t at = forced == ops.end() ? 0 : static_cast<size_t>(forced - ops.begin());
-  const std::string needs =
-      p.graphs > 1 ? fmt::format("needs {} graphs, and one is required: '{}' stands between them",
-                                 p.graphs, p.breaks[at].op)
-                   : fmt::format("is not one graph, and that is required: '{}' stands outside",
-                                 p.breaks[at].op);
   Diagnostic d = refusal(c.graph, c.graph.ops()[ops[at]], p.breaks[at], "E0708",
-                         fmt::format("'{}' {}, because {}", p.name, needs, p.breaks[at].reason));
-  if (p.graphs > 1) {
-    d.details.push_back(fmt::format(
-        "{} ops force {} graphs, each needs the one before:", p.certificate.size(), p.graphs));
-    d.details.push_back(fmt::format("{}", fmt::join(p.certificate, " -> ")));
-  }
+                         fmt::format("'{}' needs {} graphs, and one is required: '{}' stands "
+                                     "between them, because {}",
+                                     p.name, p.graphs, p.breaks[at].op, p.breaks[at].reason));
+  d.details.push_back(fmt::format(
+      "{} ops force {} graphs, each needs the one before:", p.certificate.size(), p.graphs));
+  d.details.push_back(fmt::format("{}", fmt::join(p.certificate, " -> ")));
   throw Error(std::move(d));
 }
 
@@ -155,7 +149,7 @@ void find_breaks(Compilation& c, const Options& o) {
     p.second_certificate = labels(c.levels.second);
   }
   if (o.on_break == OnBreak::error && !ops.empty()) refuse_breaks(c, ops);
-  if (o.require_single_graph && !ops.empty()) refuse_graphs(c, ops);
+  if (o.require_single_graph && p.graphs > 1) refuse_graphs(c, ops);
 }
 
 }  // namespace braid

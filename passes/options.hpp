@@ -38,7 +38,7 @@ struct Options {
   // Keep what `streams` allows even where fewer are predicted to be as fast: for measurements.
   bool force_lanes = false;
   OnBreak on_break = OnBreak::allow;
-  bool require_single_graph = false;  // throw Error unless one graph holds everything
+  bool require_single_graph = false;  // throw Error if it takes more than one graph
   int64_t memory_limit = 0;           // bytes of the arena; 0: none
   bool verify = false;  // run the verifier after every pass and the checker at the end
   std::string dump_dir{};

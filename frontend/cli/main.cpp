@@ -67,7 +67,7 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
                "what to do where an op stands outside graphs: allow (default), warn or error")
       ->check(CLI::IsMember({"allow", "warn", "error"}));
   add_switch(c, "require-single-graph", a.single_graph,
-             "fail, and say which ops are in the way, unless one graph holds everything");
+             "fail, and say which ops force more, if it takes more than one graph");
   c.add_flag("--verify", a.verify, "check every pass and the finished plan");
   c.add_option("--dump-dir", a.dump_dir, "write every stage into this folder");
 }

@@ -54,13 +54,17 @@ name = "h"
 [inputs]
 x = { dtype = "f32", shape = [4] }
 [graph]
-nodes = [ { out = "y", op = "exp", in = "x" }, { host = "print", in = ["y"] } ]
+nodes = [
+  { out = "a", op = "exp", in = "x" },
+  { out = "b", op = "exp", in = "a", graph = false },
+  { out = "y", op = "exp", in = "b" },
+]
 [outputs]
 y = "y"
 )");
   const std::string required = "BRAID_REQUIRE_SINGLE_GRAPH=1";
-  expect(b.braid("inspect h.toml", required), 1, "error[E0708]: 'h' is not one graph");
-  expect(b.braid("inspect h.toml --require-single-graph"), 1, "'print (host)' stands outside");
+  expect(b.braid("inspect h.toml", required), 1, "error[E0708]: 'h' needs 2 graphs");
+  expect(b.braid("inspect h.toml --require-single-graph"), 1, "error[E0708]");
   expect(b.braid("inspect h.toml --no-require-single-graph", required), 0,
          "require_single_graph=off (--no-require-single-graph)");
 }
