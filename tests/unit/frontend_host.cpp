@@ -272,4 +272,24 @@ y = "d"
   check_run(m.graph->ir(), doubling());
 }
 
+TEST_CASE("TOML: the name of a host function is text that can be shown") {
+  const auto code = [](const std::string& name) {
+    const std::string text = fmt::format(R"(
+format = 1
+name = "m"
+[inputs]
+x = {{ dtype = "f32", shape = [4] }}
+[graph]
+nodes = [ {{ op = "exp", in = "x", out = "y" }}, {{ host = "{}", in = "y" }} ]
+[outputs]
+y = "y"
+)",
+                                         name);
+    return code_of([&] { compile(*read_toml(text, "m.toml").graph); });
+  };
+  CHECK(code(R"(a b/\u00e9*\"\\)") == "none");
+  for (const char* name : {"", "a\\n", "\\u001b[31m", "\\u0000", "\\u007f"})
+    CHECK(code(name) == "E0107");
+}
+
 }  // namespace braid
