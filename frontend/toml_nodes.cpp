@@ -210,8 +210,12 @@ class NodeReader {
     const bool results = read_results(item, node);
     const bool keys =
         report_.check_keys(item, {"host", "in", "out", "results", "pure"}, "a node with a host");
-    if (node.target.empty()) {
-      report_.error("E0107", node.place, "'host' names a function of the host's");
+    const bool shown = std::none_of(node.target.begin(), node.target.end(), [](char c) {
+      return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    });
+    if (node.target.empty() || !shown) {
+      report_.error("E0107", node.place, "'host' names a function of the host's",
+                    "the name that it is registered under, without control characters");
       return false;
     }
     return read_in(item, node, false) && keys && results &&

@@ -67,7 +67,8 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
 /// values of an element before it stores any.
 ///
 /// The input must be used at its own row-major index alone: what depends on it is a map, a reshape,
-/// a read, an assign, or, in a kernel of rows, a reduction over the last axes. Then:
+/// a read, an assign, the tensor of an update whose result nobody reads, or, in a kernel of rows, a
+/// reduction over the last axes. Then:
 /// - The output is such a value, and the body has no reduction: the thread that needs the element
 ///   writes it, whichever that is.
 /// - Or the body has no dot and no transposed result: a kernel walks its domain in row-major order,
@@ -75,7 +76,8 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
 ///   many elements as the input, into fewer rows.
 class Pointwise {
  public:
-  Pointwise(const ir::Graph& body, ir::ValueId input) : on_(body.values().size(), false) {
+  Pointwise(const ir::Graph& body, ir::ValueId input)
+      : on_(body.values().size(), false), stored_(on_) {
     const int64_t elements = body.type(input).shape.numel();
     std::vector<bool> computed(body.values().size(), false);
     on_[input.index] = true;
@@ -101,9 +103,12 @@ class Pointwise {
         walks_ = walks_ && (kept & (kept + 1)) == 0 && from.numel() == elements &&
                  body.type(op.result).shape.numel() < elements;
       }
+      if (any_of(stored_)) elsewhere_ = true;
       if (reduce || !any_of(on_)) continue;
-      if (op.kind == OpKind::map || op.kind == OpKind::read || op.kind == OpKind::assign ||
-          (view && view->kind == ir::ViewKind::reshape)) {
+      if (op.kind == OpKind::update && stores_own(body, op, elements)) {
+        stored_[op.result.index] = true;
+      } else if (op.kind == OpKind::map || op.kind == OpKind::read || op.kind == OpKind::assign ||
+                 (view && view->kind == ir::ViewKind::reshape)) {
         on_[op.result.index] = true;
       } else {
         elsewhere_ = true;
@@ -116,7 +121,17 @@ class Pointwise {
   }
 
  private:
-  std::vector<bool> on_;  // by value: depends on the input at its own index
+  /// Whether only the update's tensor depends on the input, so that a thread stores what comes of
+  /// its own element; or the starts too, where there is one element and one thread.
+  bool stores_own(const ir::Graph& body, const ir::Op& update, int64_t elements) const {
+    if (on_[update.operands[0].index]) return false;
+    if (elements == 1 && body.type(update.operands[1]).shape.numel() == 1) return true;
+    return std::none_of(update.operands.begin() + 2, update.operands.end(),
+                        [&](ir::ValueId v) { return on_[v.index]; });
+  }
+
+  std::vector<bool> on_;      // by value: depends on the input at its own index
+  std::vector<bool> stored_;  // by value: of a param, elements of which come from on_ values
   bool elsewhere_ = false, reduces_ = false, walks_ = true;
 };
 

@@ -318,7 +318,7 @@ class Grouper {
   }
 
   Program& p_;
-  Shared shared_;  // of the kernels before grouping
+  Shared shared_;                                              // of the kernels before grouping
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> grouped_;  // by kernel and parts
 };
 

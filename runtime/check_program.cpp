@@ -12,6 +12,10 @@ class Checker {
   explicit Checker(const Program& program) : p_(program) {}
 
   void run() {
+    require(p_.arena_bytes >= 0, "its arena has {} bytes", p_.arena_bytes);
+    require(p_.scalar_bytes >= 0 &&
+                p_.scalar_bytes / kScalarAlignment <= static_cast<int64_t>(p_.scalars.size()),
+            "its {} scalars take {} bytes", p_.scalars.size(), p_.scalar_bytes);
     for (size_t i = 0; i < p_.buffers.size(); ++i) buffer(i);
     for (size_t i = 0; i < p_.views.size(); ++i) view(i);
     for (const Kernel& k : p_.kernels) {

@@ -141,7 +141,9 @@ Model load_graph(const PlanArgs& a, const GlobalArgs& g) {
 Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target,
                   const std::vector<NamedFile>& inputs) {
   if (is_program_file(a.file)) {
-    const bool switches = a.fuse || a.group || a.reuse || a.reduce || a.simplify;
+    const bool switches = a.fuse || a.group || a.reuse || a.reduce || a.simplify ||
+                          a.single_graph || a.force_lanes || !a.on_break.empty() ||
+                          !a.memory_limit.empty();
     if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dims.empty() ||
         !a.dtypes.empty() || switches || !a.dump_dir.empty()) {
       throw UsageError(fmt::format(

@@ -66,9 +66,8 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   c.add_option("--on-break", a.on_break,
                "what to do where an op stands outside graphs: allow (default), warn or error")
       ->check(CLI::IsMember({"allow", "warn", "error"}));
-  c.add_flag_function(
-      "--require-single-graph", [&a](std::int64_t) { a.single_graph = true; },
-      "fail, and say which ops force more, unless one graph holds everything");
+  add_switch(c, "require-single-graph", a.single_graph,
+             "fail, and say which ops are in the way, unless one graph holds everything");
   c.add_flag("--verify", a.verify, "check every pass and the finished plan");
   c.add_option("--dump-dir", a.dump_dir, "write every stage into this folder");
 }

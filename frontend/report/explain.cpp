@@ -116,8 +116,14 @@ class Finder {
 
   std::string list(const std::string& what, std::string_view of,
                    const std::vector<Ref>& refs) const {
+    const auto calls = std::count_if(refs.begin(), refs.end(), [](Ref r) { return r.call; });
+    const size_t kernels = refs.size() - static_cast<size_t>(calls);
+    std::string in = kernels > 0 ? counted(kernels, "kernel") : "";
+    if (calls > 0) {
+      in += (kernels > 0 ? " and " : "") + counted(static_cast<size_t>(calls), "host call");
+    }
     return fmt::format("'{}': {} in {}\n{}ask for one of them, as in 'braid explain {} MODEL'\n",
-                       what, of, counted(refs.size(), "kernel"), table(refs), index_.name(refs[0]));
+                       what, of, in, table(refs), index_.name(refs[0]));
   }
 
   std::string of_kernel(const std::vector<Ref>& refs) const {

@@ -40,7 +40,33 @@ TEST_CASE("settings: flags beat variables, variables beat the file, the file bea
   if (nvrtc_is_there(b)) {
     expect(b.braid("compile s.toml -o s.braid"), 0, "settings: target=sm_80 (s.toml:18:10)");
     CHECK(b.braid("inspect s.braid", "BRAID_FUSE=0").err.empty());  // compiled already
+    for (const char* flag : {"--no-fuse", "--group", "--on-break=error", "--require-single-graph",
+                             "--memory-limit=1MiB", "--force-lanes", "--streams 3"}) {
+      expect(b.braid(fmt::format("inspect s.braid {}", flag)), 2, "s.braid is compiled already");
+    }
   }
+}
+
+TEST_CASE("settings: a single graph can be required and not required") {
+  const Bench b;
+  write_text(b.at("h.toml"), R"(format = 1
+name = "h"
+[inputs]
+x = { dtype = "f32", shape = [4] }
+[graph]
+nodes = [
+  { out = "a", op = "exp", in = "x" },
+  { out = "b", op = "exp", in = "a", graph = false },
+  { out = "y", op = "exp", in = "b" },
+]
+[outputs]
+y = "y"
+)");
+  const std::string required = "BRAID_REQUIRE_SINGLE_GRAPH=1";
+  expect(b.braid("inspect h.toml", required), 1, "error[E0708]: 'h' needs 2 graphs");
+  expect(b.braid("inspect h.toml --require-single-graph"), 1, "error[E0708]");
+  expect(b.braid("inspect h.toml --no-require-single-graph", required), 0,
+         "require_single_graph=off (--no-require-single-graph)");
 }
 
 TEST_CASE("settings: what a variable, flag or file cannot hold names it") {

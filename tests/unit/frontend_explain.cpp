@@ -201,6 +201,22 @@ TEST_CASE("explain: kernels launched one by one wait for the host") {
             "n0 ends last, at 1.00 us; the host takes longer to launch this one"));
 }
 
+TEST_CASE("explain: a name of calls, or of calls and kernels, counts both") {
+  Graph g("calls");
+  Tensor h = g.input("x", {f32, {4}});
+  const auto calls = [&](const char* scope, bool kernel) {
+    const Scope s = g.scope(scope);
+    if (kernel) h = exp(h).named("e");
+    for (int i = 0; i < 2; ++i) g.host("see", {h});
+  };
+  calls("a", false);
+  calls("b", true);
+  g.output("y", h);
+  const Program p = compile(g);
+  CHECK(has(explain(p, "a"), "'a': ops in 2 host calls\n"));
+  CHECK(has(explain(p, "b"), "'b': ops in 1 kernel and 2 host calls\n"));
+}
+
 TEST_CASE("explain: what the plan lacks, with suggestions") {
   const Program p = made_of_parts();
   CHECK_THROWS_WITH_AS(explain(p, "n0"), "there are 3 nodes 'n0': 'g0.n0', 's1.n0', 'g2.n0'",

@@ -222,6 +222,27 @@ TEST_CASE("ops outside graphs: kernels on the stream between graphs, the same re
         }) == "E0306");
 }
 
+TEST_CASE("a single graph is required: nothing may stand outside it") {
+  Options o;
+  o.require_single_graph = true;
+  const auto last = [&](bool call, bool outside, bool back) {
+    Graph g("last");
+    const Tensor a = relu(g.input("x", {f32, {4, 8}}));
+    if (call) g.host("double", {a});
+    Tensor b;
+    {
+      const Outside marked = g.outside_graphs(outside);
+      b = exp(a);
+    }
+    g.output("y", back ? relu(b) : b);
+    return code_of([&] { compile(g, o); });
+  };
+  CHECK(last(false, false, true) == "none");
+  CHECK(last(true, false, true) == "E0708");
+  CHECK(last(true, true, false) == "E0708");
+  CHECK(last(false, true, true) == "E0708");
+}
+
 TEST_CASE("TOML: host nodes, `graph = false` on ops and blocks") {
   const TomlModel m = read_toml(R"(
 format = 1
@@ -249,6 +270,26 @@ y = "d"
   CHECK(p.breaks.size() == 4);
   CHECK(p.breaks[1].place == "m.toml:14:10");
   check_run(m.graph->ir(), doubling());
+}
+
+TEST_CASE("TOML: the name of a host function is text that can be shown") {
+  const auto code = [](const std::string& name) {
+    const std::string text = fmt::format(R"(
+format = 1
+name = "m"
+[inputs]
+x = {{ dtype = "f32", shape = [4] }}
+[graph]
+nodes = [ {{ op = "exp", in = "x", out = "y" }}, {{ host = "{}", in = "y" }} ]
+[outputs]
+y = "y"
+)",
+                                         name);
+    return code_of([&] { compile(*read_toml(text, "m.toml").graph); });
+  };
+  CHECK(code(R"(a b/\u00e9*\"\\)") == "none");
+  for (const char* name : {"", "a\\n", "\\u001b[31m", "\\u0000", "\\u007f"})
+    CHECK(code(name) == "E0107");
 }
 
 }  // namespace braid

@@ -112,7 +112,10 @@ Program with_all_parts() {
   }
   const Tensor count = g.param("count", {i32, {}}, {.init = ir::Init::zeros});
   g.assign(count, count + 1.0);
-  g.output("y", h);
+  const std::vector<Tensor> told = g.host("tell", {h, count}, {{f32, {"B", 16}}, {i8, {2}}});
+  const Outside outside = g.outside_graphs();
+  g.output("y", h + exp(told[0]));
+  g.host("see", {told[1]});
   Program p = compile(g);
   for (size_t m = 0; m < p.modules.size(); ++m) {  // stands for cubins
     const HostTensor image = random_tensor({u8, {Dim(100)}}, m, "image", 1.0, 0, 256);
@@ -331,7 +334,7 @@ TEST_CASE("the DOT dump has balanced braces and quotes, one box a node, one arro
     const std::string dot = to_dot(p);
     int depth = 0;
     bool quoted = false;
-    size_t boxes = 0, arrows = 0;
+    size_t boxes = 0, arrows = 0, between = 0;
     for (size_t i = 0; i < dot.size(); ++i) {
       if (quoted && dot[i] == '\\') {
         ++i;
@@ -341,13 +344,20 @@ TEST_CASE("the DOT dump has balanced braces and quotes, one box a node, one arro
         depth += (dot[i] == '{') - (dot[i] == '}');
         boxes += dot.compare(i, 10, "[fillcolor") == 0;
         arrows += dot.compare(i, 4, " -> ") == 0;
+        between += dot.compare(i, 13, "style=dotted]") == 0;
         CHECK(depth >= 0);
       }
     }
     CHECK(depth == 0);
     CHECK(!quoted);
-    CHECK(boxes == p.bodies[0].nodes.size());
-    CHECK(arrows == p.bodies[0].edges.size());
+    size_t nodes = 0, edges = 0;
+    for (const Body& b : p.bodies) {
+      nodes += b.nodes.size();
+      edges += b.edges.size();
+    }
+    CHECK(boxes == nodes);
+    CHECK(arrows == edges + between);
+    CHECK((between > 0) == !p.calls.empty());
   }
 }
 

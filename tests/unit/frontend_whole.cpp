@@ -35,6 +35,9 @@ Options random_options(std::mt19937_64& random) {
   o.reuse = random() % 4 != 0;
   o.reduce = random() % 4 != 0;
   o.math = random() % 4 == 0 ? Math::tf32 : Math::strict;
+  o.streams = 1 + static_cast<int>(random() % 4 == 0 ? random() % 32 : random() % 8);
+  o.force_lanes = random() % 3 == 0;
+  o.pdl = random() % 3 == 0;
   return o;
 }
 
@@ -43,58 +46,98 @@ double random_scalar(DType t, std::mt19937_64& random) {
   return static_cast<double>(random() % (t == DType::b1 ? 2 : 8));
 }
 
+/// One graph, three launches.
+struct Counts {
+  size_t scalars = 0, nodes = 0, calls = 0, bodies = 0;
+};
+
+/// The plan within a limit between its lower bound and what it would take by itself; the same plan
+/// if none of that is possible.
+Program limited(const ir::Graph& g, Options o, std::mt19937_64& random) {
+  Program p = compile(ir::parse(ir::print(g), "g.bir"), o);
+  if (random() % 3 != 0 || p.arena_bytes == 0) return p;
+  const auto slack = static_cast<uint64_t>(p.arena_bytes - p.arena_lower_bound + 1);
+  o.memory_limit = p.arena_lower_bound + static_cast<int64_t>(random() % slack);
+  try {
+    return compile(ir::parse(ir::print(g), "g.bir"), o);
+  } catch (const Error& e) {
+    CHECK(e.diagnostics().at(0).code == "E0706");
+    return p;
+  }
+}
+
+void run_random(uint64_t seed, test::RandomGraphOptions options, Counts& counts) {
+  std::mt19937_64 random(seed);
+  options.ops = 5 + static_cast<int>(random() % 50);
+  options.max_extent = 2 + static_cast<int64_t>(random() % 12);
+  options.max_numel = 1500;
+  const ir::Graph g = test::random_graph(seed, options);
+  const Options o = random_options(random);
+  CAPTURE(seed);
+  CAPTURE(to_string(o));
+  const Program p = read_program(write_program(limited(g, o, random)));
+  CHECK(to_json(p) == to_json(read_program(write_program(p))));
+  for (const Body& b : p.bodies) counts.nodes += b.nodes.size();
+  counts.calls += p.calls.size();
+  counts.bodies += p.bodies.size();
+  std::vector<std::string> said, expected;
+  Store store(Device::open("sim"));
+  Executable run(p, store, test::host_functions_of(g, said));
+  const HostFunctions functions = test::host_functions_of(g, expected);
+  ir::TensorMap params, given;
+  for (const ParamBinding& b : p.params) {
+    const HostTensor value = random_tensor(p.buffers[b.buffer].type, seed, b.name);
+    store.set(b.name, value);
+    params[b.name] = widen(value);
+  }
+  for (uint64_t launch = 0; launch < 3; ++launch) {
+    std::map<std::string, HostTensor> inputs;
+    for (const Binding& b : p.inputs) {
+      inputs[b.name] = random_tensor(run.type(b.name), seed + 1000 * launch, b.name);
+      given[b.name] = widen(inputs[b.name]);
+    }
+    for (const ScalarBinding& b : p.scalars) {
+      if (launch == 0 || random() % 2) continue;  // keeps what it has
+      HostTensor value(run.type(b.name));
+      value.set(0, random_scalar(value.type.dtype, random));
+      run.set(b.name, value.at(0));
+      given[b.name] = widen(value);
+      ++counts.scalars;
+    }
+    run.poison();
+    const auto got = run.run(inputs, random() % 3 ? LaunchMode::graph : LaunchMode::stream);
+    for (const auto& [name, want] :
+         ir::interpret(g, given, params, ir::Rounding::wide, functions)) {
+      CAPTURE(name);
+      CHECK(close(got.at(name), want));
+    }
+    for (auto& [name, want] : params) {
+      CAPTURE(name);
+      const HostTensor held = store.get(name);
+      CHECK(close(held, want));
+      want = widen(held);
+    }
+    CHECK(said == expected);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("random graphs of everything run as the interpreter says") {
-  size_t scalars = 0, nodes = 0;
-  for (uint64_t seed = 1; seed <= 600; ++seed) {
-    std::mt19937_64 random(seed);
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 600; ++seed) run_random(seed, {}, counts);
+  CHECK(counts.scalars > 50);
+  CHECK(counts.nodes > 1000);
+}
+
+TEST_CASE("random graphs with host calls and ops outside graphs run as the interpreter says") {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
     test::RandomGraphOptions options;
-    options.ops = 5 + static_cast<int>(random() % 50);
-    options.max_extent = 2 + static_cast<int64_t>(random() % 12);
-    options.max_numel = 1500;
-    const ir::Graph g = test::random_graph(seed, options);
-    const Options o = random_options(random);
-    CAPTURE(seed);
-    CAPTURE(to_string(o));
-    const Program p = read_program(write_program(compile(ir::parse(ir::print(g), "g.bir"), o)));
-    nodes += p.bodies[0].nodes.size();
-    Store store(Device::open("sim"));
-    Executable run(p, store);
-    ir::TensorMap params, given;
-    for (const ParamBinding& b : p.params) {
-      const HostTensor value = random_tensor(p.buffers[b.buffer].type, seed, b.name);
-      store.set(b.name, value);
-      params[b.name] = widen(value);
-    }
-    for (uint64_t launch = 0; launch < 3; ++launch) {
-      std::map<std::string, HostTensor> inputs;
-      for (const Binding& b : p.inputs) {
-        inputs[b.name] = random_tensor(run.type(b.name), seed + 1000 * launch, b.name);
-        given[b.name] = widen(inputs[b.name]);
-      }
-      for (const ScalarBinding& b : p.scalars) {
-        if (launch == 0 || random() % 2) continue;  // keeps what it has
-        HostTensor value(run.type(b.name));
-        value.set(0, random_scalar(value.type.dtype, random));
-        run.set(b.name, value.at(0));
-        given[b.name] = widen(value);
-        ++scalars;
-      }
-      run.poison();
-      const auto got = run.run(inputs, random() % 3 ? LaunchMode::graph : LaunchMode::stream);
-      for (const auto& [name, want] : ir::interpret(g, given, params)) {
-        CAPTURE(name);
-        CHECK(close(got.at(name), want));
-      }
-      for (auto& [name, want] : params) {
-        CAPTURE(name);
-        const HostTensor held = store.get(name);
-        CHECK(close(held, want));
-        want = widen(held);
-      }
-    }
+    options.host = seed % 4 == 0 ? 0 : 2 + seed % 16;
+    options.outside = seed % 3 == 0 ? 0 : 1 + seed * 7 % 20;
+    run_random(seed, options, counts);
   }
-  CHECK(scalars > 50);
-  CHECK(nodes > 1000);
+  CHECK(counts.calls > 300);
+  CHECK(counts.bodies > 600);
 }

@@ -162,7 +162,10 @@ TEST_CASE("the op list has every op, function and dtype that the type rules allo
       for (const ir::Op& op : c.graph.ops()) kinds.insert(std::string(ir::info(op.kind).name));
     }
     CHECK(joined(without(all, covered)) == "");
-    for (const ir::OpInfo& info : ir::op_table()) CHECK(kinds.contains(std::string(info.name)));
+    for (const ir::OpInfo& info : ir::op_table()) {
+      if (info.kind != ir::OpKind::host)
+        CHECK(kinds.contains(std::string(info.name)));  // no kernel
+    }
   }
   // The words are what they should be, and enough of them.
   CHECK(all.size() > 450);

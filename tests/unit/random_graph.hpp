@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "ir/host.hpp"
 #include "ir/tensor.hpp"
 
 namespace braid::test {
@@ -28,6 +29,8 @@ struct RandomGraphOptions {
   bool state = true;   // params that are read, assigned and updated, also old versions after new
   bool empty = true;   // extents of 0
   bool places = true;  // names, places and repeats on some ops
+  size_t host = 0;     // one step in so many is a call of a host function; 0: none
+  size_t outside = 0;  // one op in so many is kept out of graphs, if it can be; 0: none
   std::vector<DType> dtypes = {DType::f32, DType::f32, DType::f16, DType::bf16, DType::f64,
                                DType::i32, DType::i64, DType::i8,  DType::u8,   DType::b1};
 };
@@ -133,6 +136,7 @@ class RandomGraph {
     op.loc = place();
     if (o_.places && !op.name.valid() && chance(3)) op.name = name("block1/a\\b\u00e9/");
     const bool constant = op.kind == ir::OpKind::constant;
+    if (o_.outside && ir::can_stand_outside(op.kind)) op.outside = chance(o_.outside);
     const ValueId v = g_.add(std::move(op));
     return {v, constant || exact || !is_float(g_.type(v).dtype), bound};
   }
@@ -225,6 +229,7 @@ class RandomGraph {
 
   // ---- steps
   std::optional<Node> step() {
+    if (o_.host && chance(o_.host)) return host();
     switch (below(o_.state ? 17 : 14)) {
       case 0:
       case 1:
@@ -257,6 +262,39 @@ class RandomGraph {
       default:
         return update();
     }
+  }
+
+  /// A call of a function of its own, or of one that others call too; see host_functions_of(). Each
+  /// result has the dtype of some argument, so that nothing is rounded that was not before.
+  std::optional<Node> host() {
+    ir::Graph::NewOp op{ir::OpKind::host};
+    const bool pure = chance(2);
+    const ir::StrId function =
+        pure && chance(2) ? g_.strings.intern("pure") : name(pure ? "pure" : "host");
+    op.attrs = ir::HostAttr{function, pure};
+    std::vector<Node> in;
+    for (size_t n = below(4); n > 0; --n) in.push_back(!in.empty() && chance(6) ? in[0] : any());
+    if (in.empty() && chance(2)) in.push_back(value_of({dtype(), shape()}));
+    Node all{{}, true, 2};
+    std::vector<TensorType> types;
+    for (size_t n = below(4); n > 0; --n) {
+      const DType t = in.empty() ? dtype() : type(in[types.size() % in.size()]).dtype;
+      types.push_back({t, chance(2) && !in.empty() ? shape_of(in[0]) : shape()});
+    }
+    for (const Node& n : in) {
+      op.operands.push_back(n.v);
+      all.exact = all.exact && n.exact;
+      all.bound = std::max(all.bound, n.bound);
+    }
+    op.type = types.empty() ? TensorType{DType::i8, Shape{Dim(0)}} : types[0];
+    if (types.size() > 1) op.more.assign(types.begin() + 1, types.end());
+    const Node first = make(std::move(op), all.exact, all.bound);
+    for (size_t i = 1; i < types.size(); ++i) {
+      const ValueId v{first.v.index + static_cast<uint32_t>(i)};
+      pool_.push_back({v, all.exact || !is_float(types[i].dtype), all.bound});
+    }
+    if (types.empty()) return std::nullopt;
+    return first;
   }
 
   std::optional<Node> random() {
@@ -592,6 +630,36 @@ class RandomGraph {
 
 inline ir::Graph random_graph(uint64_t seed, const RandomGraphOptions& options = {}) {
   return RandomGraph(seed, options).run();
+}
+
+/// The functions that the graph's host ops name. Result i takes its elements from argument i, or
+/// the one so many after the first, in turn. The impure ones begin one element later at every call,
+/// and write their names down in `said`.
+inline HostFunctions host_functions_of(const ir::Graph& g, std::vector<std::string>& said) {
+  HostFunctions functions;
+  for (const ir::Op& op : g.ops()) {
+    const auto* attr = std::get_if<ir::HostAttr>(&op.attrs);
+    if (!attr) continue;
+    const std::string name(g.strings[attr->function]);
+    functions[name] = [name, pure = attr->pure, calls = int64_t{0}, &said](
+                          std::span<const HostTensor> in, std::span<HostTensor> out) mutable {
+      if (!pure) said.push_back(name);
+      if (!pure) ++calls;
+      for (size_t i = 0; i < out.size(); ++i) {
+        const int64_t n = in.empty() ? 0 : in[i % in.size()].numel();
+        for (int64_t e = 0; e < out[i].numel(); ++e) {
+          if (n == 0) {
+            out[i].set(e, static_cast<double>((e + calls) % 2));
+          } else if (is_float(out[i].type.dtype)) {
+            out[i].set(e, in[i % in.size()].at((e + calls) % n));
+          } else {
+            out[i].set_int(e, in[i % in.size()].int_at((e + calls) % n));
+          }
+        }
+      }
+    };
+  }
+  return functions;
 }
 
 }  // namespace braid::test

@@ -213,6 +213,9 @@ TEST_CASE("a malformed program is refused before anything is allocated") {
   refused([](Program& p) { p.inputs[0].buffer = 6; });
   refused([](Program& p) { p.params[1].buffer = 70; });
   refused([](Program& p) { p.params.pop_back(); });
+  refused([](Program& p) { p.arena_bytes = -1; });
+  refused([](Program& p) { p.scalar_bytes = -1; });
+  refused([](Program& p) { p.scalar_bytes = int64_t{1} << 62; });
 }
 
 TEST_CASE("tickets") {
