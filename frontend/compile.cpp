@@ -31,7 +31,7 @@ Program compile(ir::Graph graph, const Options& options) {
 
 Program compile(const Graph& graph, const Options& options) { return compile(graph.ir(), options); }
 
-Executable build(const Graph& graph, Store store, Options options, HostFunctions functions) {
+Executable build(const Graph& graph, Store store, Options options, const HostFunctions& functions) {
   options.target = store.device().target();
   Program program = compile(graph, options);
   if (!store.device().simulated()) {
@@ -43,7 +43,7 @@ Executable build(const Graph& graph, Store store, Options options, HostFunctions
     }
     runtime::compile_modules(program, runtime::Cache::from_environment(), 0, progress);
   }
-  return Executable(std::move(program), std::move(store), std::move(functions));
+  return Executable(std::move(program), std::move(store), functions);
 }
 
 }  // namespace braid

@@ -16,6 +16,6 @@ Program compile(ir::Graph graph, const Options& options = {});
 /// compile() for the device's target, NVRTC (with the disk cache) unless simulated, instantiate.
 /// `functions` are those that the graph's host ops name.
 Executable build(const Graph& graph, Store store, Options options = {},
-                 HostFunctions functions = {});
+                 const HostFunctions& functions = {});
 
 }  // namespace braid

@@ -26,12 +26,12 @@ bool Ticket::done() const {
   return true;
 }
 
-Executable::Executable(Program program, Store store, HostFunctions functions) {
+Executable::Executable(Program program, Store store, const HostFunctions& functions) {
   runtime::check_program(program);
-  impl_ = std::make_unique<Impl>(std::move(program), store, std::move(functions));
+  impl_ = std::make_unique<Impl>(std::move(program), store);
   try {
     const Current current(impl_->context);
-    impl_->build();
+    impl_->build(functions);
   } catch (...) {
     const std::vector<std::string> declared = impl_->placement.declared;
     impl_.reset();

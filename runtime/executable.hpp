@@ -53,7 +53,7 @@ class Executable {
   /// uploads. On failure gives everything back and throws CudaError (or Error for a bad program).
   /// Modules must be compiled (compile_modules) unless the device is simulated. `functions` are
   /// those that the program's host ops call by name; Error E0806 if one is missing.
-  Executable(Program program, Store store, HostFunctions functions = {});
+  Executable(Program program, Store store, const HostFunctions& functions = {});
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;

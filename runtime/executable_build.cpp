@@ -10,9 +10,8 @@ namespace braid {
 
 using runtime::Driver;
 
-Executable::Impl::Impl(Program p, Store s, HostFunctions f)
+Executable::Impl::Impl(Program p, Store s)
     : program(std::move(p)),
-      functions_by_name(std::move(f)),
       store(std::move(s)),
       context(store.device().context()),
       launch_text(std::make_shared<const std::string>("launch of program '" + program.name + "'")) {
@@ -30,7 +29,7 @@ Executable::Impl::~Impl() {
   store.impl()->forget(this);
 }
 
-void Executable::Impl::build() {
+void Executable::Impl::build(const HostFunctions& host_functions) {
   {
     const std::lock_guard lock(store.impl()->mutex);
     placement = declare(*store.impl(), program, 1);
@@ -41,7 +40,7 @@ void Executable::Impl::build() {
   place_buffers();
   initial_scalars();
   load_kernels();
-  calls = runtime::HostCalls(context, program, functions_by_name);
+  calls = runtime::HostCalls(context, program, host_functions);
   for (const Body& body : program.bodies) {
     runtime::BodyArgs node_args;
     for (const Node& node : body.nodes) {

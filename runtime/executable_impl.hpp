@@ -25,13 +25,13 @@ struct Ticket::Impl {
 /// Apart from the constructor, build and the destructor, member functions expect `mutex` to be
 /// held and the context to be current.
 struct Executable::Impl {
-  Impl(Program p, Store s, HostFunctions f);
+  Impl(Program p, Store s);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   /// Everything the constructor of Executable promises. The context must be current.
-  void build();
+  void build(const HostFunctions& host_functions);
   void place_buffers();
   void initial_scalars();
   void put_scalar(uint32_t buffer, const HostTensor& value);
@@ -70,7 +70,6 @@ struct Executable::Impl {
   }
 
   const Program program;
-  const HostFunctions functions_by_name;
   Store store;
   runtime::ContextPtr context;
   mutable std::mutex mutex;
