@@ -108,6 +108,30 @@ std::string attributes(const Graph& g, const Op& op) {
       }
     }
     std::string operator()(const AxisAttr& a) const { return fmt::format("axis={}", a.axis); }
+    std::string operator()(const LocalAttr&) const { return "sort=local"; }
+    std::string operator()(const HandleAttr&) const { return "sort=handle"; }
+    std::string operator()(const RingAttr&) const { return "sort=ring"; }
+    std::string operator()(const BranchAttr& a) const {
+      if (a.lowering == Lowering::automatic) return {};
+      return fmt::format("lowering={}", braid::ir::name_of(a.lowering));
+    }
+    std::string operator()(const LoopAttr& a) const {
+      std::string s = a.carried ? fmt::format("carried={}", a.carried) : "";
+      const auto add = [&](const std::string& text) { s += (s.empty() ? "" : ", ") + text; };
+      if (a.limit) add("limit=" + g.dims.str(*a.limit));
+      if (a.lowering != Lowering::automatic) {
+        add(fmt::format("lowering={}", braid::ir::name_of(a.lowering)));
+      }
+      if (a.unroll) add(fmt::format("unroll={}", a.unroll));
+      return s;
+    }
+    std::string operator()(const SendAttr& a) const {
+      std::string s =
+          fmt::format("message={}, text={}", braid::ir::name_of(a.kind), quoted(g.strings[a.text]));
+      if (a.id) s += fmt::format(", id={}", a.id);
+      if (a.ends_launch) s += ", ends_launch=true";
+      return s;
+    }
     std::string operator()(const ScatterAttr& a) const { return fmt::format("axis={}", a.axis); }
     std::string operator()(const ParamAttr& a) const {
       if (a.init != Init::normal) {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ir/graph.hpp"
+#include "ir/region.hpp"
 #include "ir/text.hpp"
 
 namespace braid::ir {
@@ -67,8 +68,6 @@ class Verifier {
     const Value& result = g_.value(op.result);
     if (const auto* c = std::get_if<ConstAttr>(&op.attrs); c && !literal(i, *c)) return;
     TypeQuery q{op.kind, op.attrs, {}, {}, result.type, &dims_};
-    const bool takes_state =
-        op.kind == OpKind::read || op.kind == OpKind::assign || op.kind == OpKind::update;
     const auto count = static_cast<int>(op.operands.size());
     const OpInfo& table = info(op.kind);
     bool good =
@@ -77,7 +76,7 @@ class Verifier {
       const Value& v = g_.value(op.operands[k]);
       q.operands.push_back(v.type);
       q.operand_is_state.push_back(v.state);
-      good = good && v.state == (takes_state && k == 0);
+      good = good && takes_state(op.kind, k).value_or(v.state) == v.state;
     }
     if (!good) return bad_op(i, "E0905", fmt::format("{} has operands of a wrong kind", name(op)));
     if (op.results > 1 && op.kind != OpKind::host) {

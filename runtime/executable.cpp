@@ -105,6 +105,8 @@ void Executable::Impl::perform(const Step& step, CUstream on, LaunchMode mode) {
       return calls.call(step.index);
     case Step::Kind::write:
       return calls.write(step.index, on, address);
+    case Step::Kind::region:
+      ensure(false, "no pass makes such a step");
   }
 }
 

@@ -87,6 +87,9 @@ void Executable::Impl::place_buffers() {
           if (program.params[p].buffer == i) bases[i] = placement.params[p]->get();
         }
         break;
+      case Segment::handle:
+      case Segment::ring:
+        ensure(false, "no pass makes such a buffer");
     }
   }
 }
