@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "ir/tensor.hpp"
 #include "runtime/simulator.hpp"
 
 namespace braid::runtime::sim {
