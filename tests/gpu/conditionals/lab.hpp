@@ -2,7 +2,6 @@
 // process: the parent never starts CUDA, compiles the kernels once and forks.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,9 @@ namespace probe {
 /// The kernels, compiled; made on first use. NVRTC starts no CUDA in the process.
 const std::vector<char>& cubin();
 
-/// What an experiment found. `slow_at` is for those on the slow-down, 0 where it did not come.
+/// What an experiment found. `slow`: at its end the chain took 15 % more than at its start.
 struct Outcome {
-  int slow_at = 0;
+  bool slow = false;
   bool failed = true;
 };
 
@@ -29,10 +28,11 @@ bool out_of_time();
 /// Microseconds a node of a chain of 1000 empty kernels: what the slow-down shows in.
 double base_price(const Gpu& gpu, CUgraphExec base, int launches = 3, int rounds = 7);
 
-/// One experiment on the slow-down; text "kind=switch bodies=3 ...", see slowdown.cpp.
-Outcome slow(const std::string& spec);
-/// The smallest value of `key` in [low, high] with which `spec` slows the process; printed.
-void threshold(const std::string& spec, const std::string& key, int low, int high);
+/// Plays a story (story.cpp says what they are made of) and prints the chain's price after each
+/// word.
+Outcome tell(const std::string& story, bool print = true);
+/// The smallest number in [low, high] that, in the place of %, makes the story end slow; prints it.
+void threshold(const std::string& story, int low, int high);
 
 void slowdown_tables();
 void price_tables();

@@ -1,4 +1,4 @@
-// usage: conditionals slowdown | prices | slow "SPEC" | threshold "SPEC" KEY LOW HIGH   (README.md)
+// usage: conditionals slowdown | prices | tell STORY... | threshold STORY LOW HIGH   (README.md)
 // Exit code 2 for a wrong call.
 #include <cstdlib>
 
@@ -10,14 +10,13 @@ int main(int argc, char** argv) {
     probe::slowdown_tables();
   } else if (mode == "prices" && argc == 2) {
     probe::price_tables();
-  } else if (mode == "slow" && argc > 2) {
-    for (int i = 2; i < argc && !probe::out_of_time(); i++) probe::slow(argv[i]);
-  } else if (mode == "threshold" && argc == 6) {
-    probe::threshold(argv[2], argv[3], std::atoi(argv[4]), std::atoi(argv[5]));
+  } else if (mode == "tell" && argc > 2) {
+    for (int i = 2; i < argc; i++) probe::tell(argv[i]);
+  } else if (mode == "threshold" && argc == 5) {
+    probe::threshold(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
   } else {
-    std::fputs(
-        "usage: conditionals slowdown | prices | slow SPEC... | threshold SPEC KEY LOW HIGH\n",
-        stderr);
+    std::fputs("usage: conditionals slowdown | prices | tell STORY... | threshold STORY LOW HIGH\n",
+               stderr);
     return 2;
   }
   std::printf("%.0f s\n", probe::elapsed());

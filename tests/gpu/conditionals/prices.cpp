@@ -23,7 +23,7 @@ void in_process(const std::string& name, const std::function<void(const Gpu&)>& 
     const double after = base_price(gpu, base);
     if (after > 1.1 * before) std::printf("  [slowed the process: %.3f to %.3f]", before, after);
     std::printf("\n");
-    return Outcome{0, false};
+    return Outcome{false, false};
   });
   if (out.failed) std::printf("%s: FAILED\n", name.c_str());
 }
@@ -81,6 +81,23 @@ void branches() {
     branch_price("set + SWITCH of 4 bodies of 1, value " + std::to_string(value),
                  {CU_GRAPH_COND_TYPE_SWITCH, 4, 1}, value);
   branch_price("set + SWITCH of 4 bodies of 4, value 2", {CU_GRAPH_COND_TYPE_SWITCH, 4, 4}, 2);
+  for (const int value : {0, 1, 2})
+    for (const int first : {0, 1})
+      in_process("set + SWITCH of a first body of " + std::to_string(first) +
+                     " and one of 4, value " + std::to_string(value),
+                 [&](const Gpu& gpu) {
+                   gpu.write(kFlag, value);
+                   const double us = added(gpu, [&](const Gpu& u, CUgraph g, Nodes n) {
+                     CUgraphConditionalHandle h = u.handle(g);
+                     CUdeviceptr flag = u.word(kFlag);
+                     n = {u.kernel(g, n, "set", {&h, &flag})};
+                     const auto c = u.conditional(g, n, h, CU_GRAPH_COND_TYPE_SWITCH, 2);
+                     u.chain(c.bodies[0], {}, first, "empty");
+                     u.chain(c.bodies[1], {}, 4, "empty");
+                     return Nodes{c.node};
+                   });
+                   std::printf("%.2f us", us);
+                 });
 
   // The setter: a kernel of its own, or the producer before.
   for (const int value : {0, 1})
@@ -284,6 +301,20 @@ void messages() {
       });
 }
 
+/// A loop that runs `iterations` times, as a part of a graph.
+void loop_entries() {
+  for (const int kernels : {1, 4, 16})
+    for (const int iterations : {0, 1, 2, 10})
+      in_process("put + set + WHILE of " + std::to_string(kernels) + ", " +
+                     std::to_string(iterations) + " iterations",
+                 [&](const Gpu& gpu) {
+                   gpu.write(kLimit, iterations);
+                   std::printf("%.2f us", added(gpu, [&](const Gpu& u, CUgraph g, Nodes n) {
+                                 return loop(u, g, n, kernels, 1, false);
+                               }));
+                 });
+}
+
 void waits() {
   for (const int n : {1, 100})
     in_process("a graph of " + std::to_string(n) + ", launch and wait", [&](const Gpu& gpu) {
@@ -360,12 +391,16 @@ void price_tables() {
   branches();
   predication();
   loops();
+  loop_entries();
   messages();
   waits();
   cpu_price("CPU: 1 IF of 1", CU_GRAPH_COND_TYPE_IF, 1, 1, 1);
+  cpu_price("CPU: 2 IF of 1", CU_GRAPH_COND_TYPE_IF, 2, 1, 1);
+  cpu_price("CPU: 16 IF of 1", CU_GRAPH_COND_TYPE_IF, 16, 1, 1);
   cpu_price("CPU: 1 IF of 16", CU_GRAPH_COND_TYPE_IF, 1, 1, 16);
   cpu_price("CPU: 4 IF of 1", CU_GRAPH_COND_TYPE_IF, 4, 1, 1);
   cpu_price("CPU: 8 IF of 4", CU_GRAPH_COND_TYPE_IF, 8, 1, 4);
+  cpu_price("CPU: 4 SWITCH of 3 bodies of 1", CU_GRAPH_COND_TYPE_SWITCH, 4, 3, 1);
   cpu_price("CPU: 1 SWITCH of 8 bodies of 1", CU_GRAPH_COND_TYPE_SWITCH, 1, 8, 1);
 }
 
