@@ -87,10 +87,11 @@ class Made {
     CU(cuGraphDestroy(graph_));
   }
   void set_arguments(bool of_body) const {
-    const CUgraphNode node = of_body ? in_bodies_.at(0) : first_;
-    CUDA_KERNEL_NODE_PARAMS p;
-    CU(cuGraphKernelNodeGetParams(node, &p));
-    CU(cuGraphExecKernelNodeSetParams(exec, node, &p));
+    set_kernel(of_body ? in_bodies_.at(0) : first_, nullptr);
+  }
+  /// Gives every kernel of a body `f` instead of its own, or its own again for null.
+  void set_bodies(CUfunction f) const {
+    for (const CUgraphNode n : in_bodies_) set_kernel(n, f);
   }
   void enable_bodies(bool on) const {
     for (const CUgraphNode n : in_bodies_) CU(cuGraphNodeSetEnabled(exec, n, on));
@@ -100,6 +101,13 @@ class Made {
 
  private:
   using Nodes = std::vector<CUgraphNode>;
+
+  void set_kernel(CUgraphNode node, CUfunction f) const {
+    CUDA_KERNEL_NODE_PARAMS p;
+    CU(cuGraphKernelNodeGetParams(node, &p));
+    if (f) p.func = f, p.kern = nullptr, p.kernelParams = nullptr;
+    CU(cuGraphExecKernelNodeSetParams(exec, node, &p));
+  }
 
   Nodes row(CUgraph g, Nodes after, const Conditional& c) {
     for (int i = 0; i < c.times; i++) after = one(g, after, c);
@@ -250,6 +258,12 @@ Outcome play(const std::string& story, bool print) {
       launch(made->exec, 1);
       CU(cuStreamSynchronize(stream));
       made->enable_bodies(true);
+    } else if (w == "N") {
+      gpu.write(kValue, 1);
+      made->set_bodies(gpu.function("empty"));
+      launch(made->exec, 1);
+      CU(cuStreamSynchronize(stream));
+      made->set_bodies(nullptr);
     } else if (w == "d") {
       made->destroy();
     } else if (w[0] == 'p') {

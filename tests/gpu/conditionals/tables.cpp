@@ -30,7 +30,8 @@ void slowdown_tables() {
   title("One branch: skipped, taken, in turn");
   all({"if:20 u l1 l0 l1 l0", "if:20 l0 l1 l0", "if:20 l1 l0 u l0", "if:20 l0 l0x50 d",
        "if:20,1 l0 l1 l0", "if:1,20 l0 l1 l0", "if:20,20 l1 l0 l1", "if:20 u d", "if:20 l0 W l0",
-       "if:20 W l0", "if:20 l1 k l0", "if:20 l1 K l0", "if:20 l1 k u l0", "if:20 l0 k l1"});
+       "if:20 W l0", "if:20 N l0", "switch:1,20 N l7", "if:20 l1 k l0", "if:20 l1 K l0",
+       "if:20 l1 k u l0", "if:20 l0 k l1"});
   title("Which bodies of a switch count");
   all({"switch:20,20,20 l0 l1 l2 l7", "switch:20,20,20 l1 l2 l0 l1", "switch:1,20,20 l7 l2 l1 l0",
        "switch:20,1,1 l1 l2 l0", "switch:1,1,20 l0 l1 l7", "switch:1,20 l7 l1 l0",
@@ -70,7 +71,7 @@ void slowdown_tables() {
   all({"s if:20 l0", "S if:20 l0", "if:20 s l0", "if:20 S l0"});
   for (const char* v : {"CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_DEVICE_MAX_CONNECTIONS=2",
                         "CUDA_DEVICE_MAX_CONNECTIONS=32", "CUDA_SCALE_LAUNCH_QUEUES=0.25x",
-                        "CUDA_SCALE_LAUNCH_QUEUES=4x", "CUDA_MODULE_LOADING=EAGER"})
+                        "CUDA_SCALE_LAUNCH_QUEUES=4x"})
     threshold(std::string(v) + " if:% l0", 1, 64);
 }
 
