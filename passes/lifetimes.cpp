@@ -151,10 +151,6 @@ Lifetimes find_lifetimes(const Program& p, const Timeline& timeline,
 std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timeline,
                                        const Lifetimes& apart,
                                        const std::vector<uint32_t>& place_of) {
-  if (std::all_of(p.kernels.begin(), p.kernels.end(),
-                  [](const Kernel& k) { return k.in_place.empty(); })) {
-    return std::nullopt;
-  }
   bool some = false;
   // By temp: the one that it lies on, which comes before it.
   std::vector<uint32_t> under(apart.temps.size());

@@ -35,7 +35,12 @@ Over over_with_slack(const Timeline& timeline, double slack_us) {
 class Planner {
  public:
   Planner(Program& p, bool reuse, std::optional<double> slack_us)
-      : p_(p), reuse_(reuse), slack_us_(slack_us), finder_(p, false) {}
+      : p_(p),
+        reuse_(reuse),
+        slack_us_(slack_us),
+        finder_(p, false),
+        in_place_(std::any_of(p.kernels.begin(), p.kernels.end(),
+                              [](const Kernel& k) { return !k.in_place.empty(); })) {}
 
   void run() {
     for (Buffer& b : p_.buffers) {
@@ -84,7 +89,8 @@ class Planner {
       plan.bytes += t.bytes;
       if (!is_slab_[apart.buffers[i]]) p_.temp_bytes_unshared += t.bytes;
     }
-    std::optional<Lifetimes> joined = join_in_place(p_, timeline, apart, place_of_);
+    std::optional<Lifetimes> joined;
+    if (in_place_) joined = join_in_place(p_, timeline, apart, place_of_);
     plan.lower_bound = most_live(joined ? *joined : apart, timeline);
     if (!reuse_) {
       set_offsets(apart);
@@ -128,6 +134,7 @@ class Planner {
   const bool reuse_;
   const std::optional<double> slack_us_;
   HazardFinder finder_;
+  const bool in_place_;             // whether some kernel allows it
   std::vector<uint32_t> place_of_;  // see find_lifetimes
   std::vector<bool> is_slab_;       // by buffer
   uint32_t region_ = kNone;         // whose sides are being placed
