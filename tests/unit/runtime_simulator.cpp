@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "runtime/simulator_state.hpp"
-#include "runtime_help.hpp"
+#include "runtime_raw.hpp"
 #include "temp_folder.hpp"
 
 using namespace braid;
@@ -13,37 +13,6 @@ using namespace braid::runtime;
 using namespace braid::testing;
 
 namespace {
-
-/// A simulator with a current context, a stream and the diamond's kernels.
-struct Raw {
-  std::shared_ptr<Simulator> driver = make_simulator();
-  CUcontext context = nullptr;
-  CUstream stream = nullptr;
-  CUlibrary library = nullptr;
-  Program program = diamond();
-
-  Raw() {
-    REQUIRE(driver->cuInit(0) == CUDA_SUCCESS);
-    REQUIRE(driver->cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
-    REQUIRE(driver->cuCtxPushCurrent(context) == CUDA_SUCCESS);
-    REQUIRE(driver->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-    const auto image = simulator_image(program, 0);
-    REQUIRE(driver->cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr,
-                                      0) == CUDA_SUCCESS);
-  }
-  CUfunction function(const char* symbol) {
-    CUkernel kernel = nullptr;
-    CUfunction f = nullptr;
-    REQUIRE(driver->cuLibraryGetKernel(&kernel, library, symbol) == CUDA_SUCCESS);
-    REQUIRE(driver->cuKernelGetFunction(&f, kernel) == CUDA_SUCCESS);
-    return f;
-  }
-  CUdeviceptr memory(size_t bytes) {
-    CUdeviceptr address = 0;
-    REQUIRE(driver->cuMemAlloc(&address, bytes) == CUDA_SUCCESS);
-    return address;
-  }
-};
 
 /// Parameters of a row_add node with addresses of its own.
 struct AddNode {
