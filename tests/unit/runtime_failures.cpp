@@ -15,7 +15,7 @@ namespace {
 /// Calls that give something back are made on the way out of errors and may not fail here: what
 /// they fail to free is the driver's.
 bool gives_back(const std::string& name) {
-  for (const char* end : {"Free", "Destroy", "Unload", "Release", "PopCurrent"}) {
+  for (const char* end : {"Free", "FreeHost", "Destroy", "Unload", "Release", "PopCurrent"}) {
     if (name.ends_with(end)) return true;
   }
   return false;

@@ -223,6 +223,27 @@ TEST_CASE("the host follows loops and branches, and calls functions in them") {
   }
 }
 
+TEST_CASE("results of a call without arguments stay until they are copied") {
+  Made m("counter");
+  const uint32_t y = add_buffer(m.p, "y", Segment::output, kI32);
+  Call call;
+  call.function = "count";
+  call.results = {y};
+  m.p.calls.push_back(call);
+  m.p.script = {{Step::Kind::call, 0}, {Step::Kind::write, 0}};  // nothing to read or wait for
+  int calls = 0;
+  const HostFunctions count{
+      {"count", [&calls](std::span<const HostTensor>, std::span<HostTensor> out) {
+         out[0].set_int(0, ++calls);
+       }}};
+  Bench bench;
+  Executable e(m.p, bench.store, count);
+  for (int i = 0; i < 5; ++i) e.launch();
+  e.launch().wait();
+  CHECK(e.read("y").int_at(0) == 6);
+  CHECK(bench.simulator->take_reports().empty());
+}
+
 TEST_CASE("a flag of the host's that is neither true nor false is an error of the plan's") {
   Bench bench;
   int calls = 0;

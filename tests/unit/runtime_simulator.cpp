@@ -243,6 +243,23 @@ TEST_CASE("accesses on two streams need an event between them") {
   }
 }
 
+TEST_CASE("page-locked memory stays as it is until a copy out of it was waited for") {
+  for (const bool waits : {true, false}) {
+    Raw raw;
+    void* block = nullptr;
+    REQUIRE(raw.driver->cuMemHostAlloc(&block, 64, 0) == CUDA_SUCCESS);
+    const CUdeviceptr at = raw.memory(16);
+    std::byte* from = static_cast<std::byte*>(block) + 8;
+    REQUIRE(raw.driver->cuMemcpyHtoDAsync(at, from, 16, raw.stream) == CUDA_SUCCESS);
+    from[-1] = from[16] = std::byte{1};  // beside it
+    if (waits) REQUIRE(raw.driver->cuStreamSynchronize(raw.stream) == CUDA_SUCCESS);
+    from[15] = std::byte{1};
+    CHECK(raw.driver->cuStreamSynchronize(raw.stream) ==
+          (waits ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED));
+    CHECK(raw.driver->take_reports().size() == (waits ? 0 : 1));
+  }
+}
+
 TEST_CASE("a control group's cached files are free memory") {
   const TempFolder folder;
   const auto write = [&](const char* name, const std::string& text) {
