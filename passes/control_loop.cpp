@@ -398,7 +398,8 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
   }
   plan.lowering = on_host || asked == Lowering::host ? Lowering::host : Lowering::node;
   const double turn_us = plan.lowering == Lowering::host ? kHostTurnUs : kPrices.while_us;
-  if (copies == 0) {
+  const bool by_price = copies == 0;
+  if (by_price) {
     const double enough = turn_us / (limits.while_share * us);
     copies = std::max<int64_t>(1, static_cast<int64_t>(std::min(enough, 1e6)) + 1);
     if (enough <= 1) copies = 1;
@@ -414,7 +415,7 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
   if (limit) copies = std::min(copies, *limit);
   if ((condition && !leaf) || on_host) copies = 1;
   plan.copies = copies;
-  if (!condition && copies > 1) {  // a few more, where that leaves less over
+  if (by_price && !condition && copies > 1) {  // a few more, where that leaves less over
     const int64_t last = std::min({2 * copies - 1, limits.most_kernels / kernels, *limit});
     for (int64_t c = copies + 1; c <= last; ++c) {
       if (*limit % c < *limit % plan.copies) plan.copies = c;
