@@ -185,18 +185,8 @@ Place Graph::place(const Loc& loc) const {
   return {std::string(strings[loc.file]), loc.line, loc.column, loc.end_column};
 }
 
-void Graph::carry_symbols(const Graph& from) {
-  for (const DimTable::Symbol& d : from.dims.symbols()) {
-    dims.symbol(d.name, d.default_value, d.max);
-  }
-}
-
 Dim Graph::carry_dim(const Graph& from, Dim dim) {
-  if (dim.is_const() || &from == this) return dim;
-  carry_symbols(from);
-  const auto moved = dims.parse(from.dims.str(dim));
-  ensure(moved.has_value(), "a dim does not survive being printed and parsed");
-  return *moved;
+  return &from == this ? dim : ir::carry_dim(dims, from.dims, dim);
 }
 
 void Graph::carry_dims(const Graph& from, TensorType& type) {
