@@ -210,12 +210,14 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
   };
   if (auto* branch = std::get_if<BranchAttr>(&copy.attrs)) {
     for (uint32_t& body : branch->bodies) clone_body(body);
+    if (branch->why.valid()) branch->why = strings.intern(from.strings[branch->why]);
     return add(std::move(copy));
   }
   if (auto* loop = std::get_if<LoopAttr>(&copy.attrs)) {
     if (loop->limit) loop->limit = carry_dim(from, *loop->limit);
     clone_body(loop->body);
     clone_body(loop->condition);
+    if (loop->why.valid()) loop->why = strings.intern(from.strings[loop->why]);
     return add(std::move(copy));
   }
   for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));
