@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "ir/diagnostic.hpp"
+#include "runtime_messages_help.hpp"
 #include "runtime_regions_help.hpp"
 
 using namespace braid;
@@ -61,6 +62,11 @@ void use(Store store, const Device& device) {
   const auto last = values(e.read("y"));
   CHECK(last == expected);
   e.poison();
+  Executable talks(talkative(), store);
+  talks.run({{"x", scalar(1)}, {"y", in.at("x")}, {"bad", scalar(0, kOneI32)}});
+  const uint64_t lost = talks.dropped_messages();
+  CHECK(lost == 0);
+  CHECK(talks.take_messages().size() == 2);
 }
 
 /// The same with conditional nodes, and with branches and loops of the host's.
