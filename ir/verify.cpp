@@ -155,6 +155,11 @@ class Verifier {
       want.error = e.diagnostics().front().message;
     }
     if (!want.error.empty()) return bad_op(i, "E0905", std::move(want.error));
+    if (dims_.symbols().size() > g_.dims.symbols().size()) {
+      return bad_op(i, "E0907",
+                    fmt::format("the dim '{}' of a body is none of the graph's around it",
+                                dims_.symbols().back().name));
+    }
     if (op.results != want.types.size()) {
       return bad_op(
           i, "E0905",
