@@ -226,8 +226,7 @@ class Verifier {
     if (op.kind == OpKind::param) return param(i);
     uint32_t next = op.result.index + op.results;
     for (size_t k = op.operands.size(); k-- > first_argument(op) && op.kind != OpKind::read;) {
-      if (!g_.value(op.operands[k]).state) continue;
-      params_of_[--next] = params_of_[op.operands[k].index];
+      if (g_.value(op.operands[k]).state) version(i, --next, params_of_[op.operands[k].index]);
     }
     if (!takes_state(op.kind, 0).value_or(false)) return;
     const uint32_t p = params_of_[op.operands[0].index];
@@ -246,9 +245,18 @@ class Verifier {
     }
   }
 
+  void version(uint32_t i, uint32_t value, uint32_t param) {
+    if (param == kNoParam) return;
+    if (g_.values()[value].param == OpId{param}) {
+      params_of_[value] = param;
+    } else {
+      bad_op(i, "E0905", fmt::format("%{} is a version of another param than it says", value));
+    }
+  }
+
   void param(uint32_t i) {
     const Op& op = g_.ops()[i];
-    params_of_[op.result.index] = i;
+    version(i, op.result.index, i);
     if (!std::holds_alternative<RingAttr>(op.attrs)) return;
     if (depth_ == 0 && std::exchange(ring_, true)) bad_op(i, "E0908", "there are two rings");
   }

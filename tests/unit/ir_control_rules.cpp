@@ -290,6 +290,9 @@ TEST_CASE("a changed op is typed again, its bodies too") {
   g.value(ValueId{7}).state = true;
   CHECK(verify(g).at(0).message == "result 0 of branch is f32[4]");
   g = good;
+  g.value(ValueId{4}).param = OpId{3};
+  CHECK(verify(g).at(0).message == "%4 is a version of another param than it says");
+  g = good;
   g.bodies[0].outputs[0].value = ValueId{99};
   CHECK(verify(g).at(0).code == "E0901");
   g = good;
