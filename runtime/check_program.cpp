@@ -173,6 +173,7 @@ class Checker {
 void check_program(const Program& program) {
   Checker(program).run();
   check_regions(program);
+  check_messages(program);
 }
 
 }  // namespace braid::runtime

@@ -12,7 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "ir/tensor.hpp"
+#include "ir/interpret.hpp"
+#include "ir/ring.hpp"
 #include "runtime/simulator.hpp"
 
 namespace braid::runtime::sim {
@@ -45,8 +46,9 @@ struct Allocation {
   std::vector<Touch> touches;    // the latest ones: what newer ones imply is dropped
 };
 
-/// `handle`: a param that is the value of a conditional node. `guard`: none of the body's.
-enum class Bound : uint8_t { input, param, output, handle, guard };
+/// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`:
+/// none of the body's.
+enum class Bound : uint8_t { input, param, output, handle, ring, guard };
 
 /// A kernel record of an image.
 struct KernelRecord {
@@ -82,6 +84,9 @@ struct Call {
   std::vector<uint64_t> args;
 };
 
+/// Writes a message into the ring, or counts it as dropped.
+void append(RingControl& control, const ir::Message& message);
+void end_launch(RingControl& control);
 /// The bytes a call reads and writes, without empty ones.
 std::vector<Range> ranges_of(const Call& call);
 /// Bytes of the host's memory that running a call takes: what the interpreter holds, and each
@@ -237,6 +242,9 @@ class State final : public Simulator {
                      Place& place);
   bool set_handle(uint64_t handle, const HostTensor& value, const std::string& who,
                   HandleValues* values);
+  /// Appends what the sends of a kernel's body gave, in op order. False if there is no ring.
+  bool send(const ir::Graph& body, const std::vector<ir::Message>& messages, RingControl& control,
+            const std::string& who);
   /// Runs nothing if one of its kernels needs more memory than there is.
   CUresult launch(Exec& exec, uint64_t stream);
   friend class Run;

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "ir/diagnostic.hpp"
-#include "runtime_help.hpp"
+#include "runtime_messages_help.hpp"
 
 using namespace braid;
 using namespace braid::runtime;
@@ -15,7 +15,7 @@ namespace {
 /// Calls that give something back are made on the way out of errors and may not fail here: what
 /// they fail to free is the driver's.
 bool gives_back(const std::string& name) {
-  for (const char* end : {"Free", "Destroy", "Unload", "Release", "PopCurrent"}) {
+  for (const char* end : {"Free", "FreeHost", "Destroy", "Unload", "Release", "PopCurrent"}) {
     if (name.ends_with(end)) return true;
   }
   return false;
@@ -61,6 +61,11 @@ void use(Store store, const Device& device) {
   const auto last = values(e.read("y"));
   CHECK(last == expected);
   e.poison();
+  Executable talks(talkative(), store);
+  talks.run({{"x", scalar(1)}, {"y", in.at("x")}, {"bad", scalar(0, kOneI32)}});
+  const uint64_t lost = talks.dropped_messages();
+  CHECK(lost == 0);
+  CHECK(talks.take_messages().size() == 2);
 }
 
 /// What went wrong in `work`: the message must name the call that failed.
