@@ -410,8 +410,8 @@ TEST_CASE("no more kernels run at once than there are streams, in bodies of bodi
 }
 
 TEST_CASE("wide conditional nodes share a lane, and slim nodes take what is left") {
-  // Two branches of four chains each, and eight kernels beside them.
-  const auto made = [](int streams) {
+  // Two branches of four chains each, and some kernels beside them.
+  const auto made = [](int streams, int slim) {
     RegionMaker m;
     const uint32_t main = m.body();
     m.p.script = {{S::launch, main}};
@@ -428,18 +428,18 @@ TEST_CASE("wide conditional nodes share a lane, and slim nodes take what is left
       m.close(r);
       m.conditional(main, r);
     }
-    for (int i = 0; i < 8; ++i) m.node(main, {{m.temp(4), Role::out}});
+    for (int i = 0; i < slim; ++i) m.node(main, {{m.temp(4), Role::out}});
     Options o;
     o.streams = streams;
     assign_lanes(m.p, o, std::vector<KernelCost>(m.p.kernels.size(), {10, 0.01}), kPrices);
     return std::move(m.p);
   };
-  Program p = made(8);
+  Program p = made(8, 4);
   CHECK(widths_of(p) == std::vector<uint32_t>{8, 4, 4});
   CHECK(p.bodies[1].lanes == 4);
   // Both branches at once, each on a lane of its own.
   CHECK(p.bodies[0].lanes == 2);
-  p = made(6);
+  p = made(6, 8);
   CHECK(widths_of(p)[0] <= 6);
   CHECK(widths_of(p)[1] == 4);
   std::vector<uint32_t> lanes;
@@ -450,7 +450,7 @@ TEST_CASE("wide conditional nodes share a lane, and slim nodes take what is left
   CHECK(lanes[0] == lanes[1]);
   CHECK(p.bodies[0].lanes == 3);
   // Bodies as wide as all streams leave one lane.
-  p = made(4);
+  p = made(4, 8);
   CHECK(widths_of(p) == std::vector<uint32_t>{4, 4, 4});
   CHECK(p.bodies[0].lanes == 1);
 }
