@@ -109,8 +109,10 @@ Graph::Added Graph::try_add(NewOp op) {
   }
   const ValueId result{static_cast<uint32_t>(values_.size())};
   const OpId id{static_cast<uint32_t>(ops_.size())};
-  values_.push_back({id, answer.type, answer.state});
-  for (TensorType& t : op.more) values_.push_back({id, std::move(t), false});
+  OpId param;
+  if (answer.state) param = op.kind == OpKind::param ? id : value(op.operands[0]).param;
+  values_.push_back({id, answer.type, answer.state, param});
+  for (TensorType& t : op.more) values_.push_back({id, std::move(t)});
   ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), result, op.name, op.loc,
                   static_cast<uint32_t>(1 + op.more.size()), op.outside});
   return {result, {}};
@@ -125,8 +127,14 @@ Graph::Added Graph::add_region(NewOp op) {
   }
   const ValueId first{static_cast<uint32_t>(values_.size())};
   const OpId id{static_cast<uint32_t>(ops_.size())};
+  std::vector<OpId> params;
+  for (size_t k = op.kind == OpKind::branch ? 1 : 0; k < op.operands.size(); ++k) {
+    if (value(op.operands[k]).state) params.push_back(value(op.operands[k]).param);
+  }
+  const size_t values = results.types.size() - params.size();
   for (size_t i = 0; i < results.types.size(); ++i) {
-    values_.push_back({id, results.types[i], results.state[i]});
+    const bool state = results.state[i];
+    values_.push_back({id, results.types[i], state, state ? params[i - values] : OpId{}});
   }
   ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), first, op.name, op.loc,
                   static_cast<uint32_t>(results.types.size()), false});

@@ -57,6 +57,7 @@ struct Value {
   OpId def;
   TensorType type;
   bool state = false;  // a version of a param, not a tensor: see takes_state() in region.hpp
+  OpId param{};        // of a version: the param that it is one of
 };
 
 struct Op {

@@ -241,10 +241,7 @@ std::optional<ValueId> version_before(const Graph& graph, ValueId version) {
   throw InternalError("a version of state without one before");
 }
 
-OpId param_of(const Graph& graph, ValueId version) {
-  while (const auto before = version_before(graph, version)) version = *before;
-  return graph.value(version).def;
-}
+OpId param_of(const Graph& graph, ValueId version) { return graph.value(version).param; }
 
 ValueId next_version(const Graph& graph, const Op& op, size_t k) {
   uint32_t after = 0;

@@ -114,7 +114,12 @@ uint32_t runs_of(const std::vector<uint32_t>& level) {
 }  // namespace
 
 Colour colour_of(const ir::Op& op) {
-  return op.kind == ir::OpKind::host || op.outside ? Colour::host : Colour::graph;
+  if (op.kind == ir::OpKind::host || op.outside) return Colour::host;
+  const auto* branch = std::get_if<ir::BranchAttr>(&op.attrs);
+  const auto* loop = std::get_if<ir::LoopAttr>(&op.attrs);
+  const bool driven = (branch && branch->lowering == ir::Lowering::host) ||
+                      (loop && loop->lowering == ir::Lowering::host);
+  return driven ? Colour::host : Colour::graph;
 }
 
 Levels minimal_levels(const ColouredDag& dag) {
@@ -213,9 +218,12 @@ LevelledDag levelled_dag(const ir::Graph& graph, const HomePlan& homes,
     ops.push_back(i);
     dag.colours.push_back(colour_of(op));
     int64_t bytes = 0;
-    for (uint32_t r = 0; r < op.results; ++r) bytes += graph.type(op.result_at(r)).bytes();
-    // A version of a param stays in its buffer, wherever its op runs.
-    dag.bytes.push_back(graph.value(op.result).state ? 0 : bytes);
+    for (uint32_t r = 0; r < op.results; ++r) {
+      // A version of a param stays in its buffer, wherever its op runs.
+      const ir::Value& v = graph.value(op.result_at(r));
+      if (!v.state) bytes += v.type.bytes();
+    }
+    dag.bytes.push_back(bytes);
   }
   const auto edge = [&](uint32_t from, uint32_t to) {
     if (node_of[from] != kNone) dag.edges.emplace_back(node_of[from], node_of[to]);
