@@ -185,18 +185,8 @@ Place Graph::place(const Loc& loc) const {
   return {std::string(strings[loc.file]), loc.line, loc.column, loc.end_column};
 }
 
-void Graph::carry_symbols(const Graph& from) {
-  for (const DimTable::Symbol& d : from.dims.symbols()) {
-    dims.symbol(d.name, d.default_value, d.max);
-  }
-}
-
 Dim Graph::carry_dim(const Graph& from, Dim dim) {
-  if (dim.is_const() || &from == this) return dim;
-  carry_symbols(from);
-  const auto moved = dims.parse(from.dims.str(dim));
-  ensure(moved.has_value(), "a dim does not survive being printed and parsed");
-  return *moved;
+  return &from == this ? dim : ir::carry_dim(dims, from.dims, dim);
 }
 
 void Graph::carry_dims(const Graph& from, TensorType& type) {
@@ -220,12 +210,14 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
   };
   if (auto* branch = std::get_if<BranchAttr>(&copy.attrs)) {
     for (uint32_t& body : branch->bodies) clone_body(body);
+    if (branch->why.valid()) branch->why = strings.intern(from.strings[branch->why]);
     return add(std::move(copy));
   }
   if (auto* loop = std::get_if<LoopAttr>(&copy.attrs)) {
     if (loop->limit) loop->limit = carry_dim(from, *loop->limit);
     clone_body(loop->body);
     clone_body(loop->condition);
+    if (loop->why.valid()) loop->why = strings.intern(from.strings[loop->why]);
     return add(std::move(copy));
   }
   for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));

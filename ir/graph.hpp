@@ -157,7 +157,6 @@ class Graph {
 
  private:
   Added add_region(NewOp op);
-  void carry_symbols(const Graph& from);
   Dim carry_dim(const Graph& from, Dim dim);
 
   std::vector<Op> ops_;
