@@ -36,7 +36,7 @@ ValueId chain(Maker& m, ValueId x, ValueId w, int length) {
 /// products. Gives the version of y after it.
 ValueId add_loop(Maker& m, ValueId x, ValueId w, int times, int width, Lowering lowering) {
   const auto i32 = DType::i32;
-  const ValueId y = m.assign(variable(m, "y", kMatrix), x);
+  const ValueId y = m.assign(variable(m, "rows", kMatrix), x);
   const ValueId i = m.assign(variable(m, "i", {}, i32), m.splat({}, 0, i32));
   const ValueId go =
       m.assign(decider(m, lowering, "go", DType::b1), m.splat({}, times > 0 ? 1 : 0, DType::b1));
@@ -88,7 +88,8 @@ ir::Graph model(Lowering branch, Lowering loop) {
 }
 
 Program planned(const ir::Graph& graph, const Options& o) {
-  REQUIRE(ir::verify(graph).empty());
+  const std::vector<Diagnostic> wrong = ir::verify(graph);
+  REQUIRE_MESSAGE(wrong.empty(), wrong[0].message);
   return run_passes(graph, o, "edges").program;
 }
 
