@@ -29,7 +29,7 @@ std::vector<CodeInfo> codes_of_files() {
        "Numbers, strings, booleans, lists and tables do not become each other. A dim inside a list "
        "needs quotation marks.",
        "x = { dtype = \"f32\", shape = \"4, 8\" }", "x = { dtype = \"f32\", shape = [4, 8] }"},
-      {"E0105", "another version of the format", "`format = 1`, `bir 1`",
+      {"E0105", "another version of the format", "`format = 1`, `bir 2`",
        "A model file says in its first line which version of the format it is written in, so that "
        "a "
        "later version may change what the rest means.",

@@ -92,6 +92,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "The braid tool has `identity` and `print` alone.",
        "build(g, store)                                         # g calls host(\"sample\", ..)",
        "build(g, store, {}, {{\"sample\", sample}})"},
+      {"E0807", "the interpreter made as many steps as its caller allows",
+       "give the loop a limit, or allow more steps",
+       "A loop without a limit ends by its condition alone; a bound on the steps ends an "
+       "evaluation "
+       "that would go on for ever.",
+       "", ""},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",
        "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},
@@ -165,6 +171,16 @@ std::vector<CodeInfo> codes_of_runs() {
        "add of f32[4] and f32[1]", "broadcast the f32[1] to f32[4] first"},
       {"E0906", "`.bir`: a constant's literal does not fit its type", "see the sentence",
        "A literal has one element for all, or one for each element of its type.", "", ""},
+      {"E0907", "`.bir`: a body that belongs to no op or to two, or bodies too deep in each other",
+       "give each branch and loop bodies of its own",
+       "A body is a graph of its own of one branch or loop; at most 64 may nest.", "", ""},
+      {"E0908", "`.bir`: a local, a handle or the ring is used as it cannot be", "see the sentence",
+       "A local is assigned before it is read; a handle is assigned, and decides a branch or a "
+       "loop; "
+       "the ring takes messages, and a graph has one.",
+       "%0: state f32[4] = param \"t\" {sort=local}\n%1: f32[4] = read %0",
+       "%0: state f32[4] = param \"t\" {sort=local}\n%1: state f32[4] = assign %0, %9\n"
+       "%2: f32[4] = read %1"},
   };
 }
 

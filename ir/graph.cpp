@@ -109,8 +109,10 @@ Graph::Added Graph::try_add(NewOp op) {
   }
   const ValueId result{static_cast<uint32_t>(values_.size())};
   const OpId id{static_cast<uint32_t>(ops_.size())};
-  values_.push_back({id, answer.type, answer.state});
-  for (TensorType& t : op.more) values_.push_back({id, std::move(t), false});
+  OpId param;
+  if (answer.state) param = op.kind == OpKind::param ? id : value(op.operands[0]).param;
+  values_.push_back({id, answer.type, answer.state, param});
+  for (TensorType& t : op.more) values_.push_back({id, std::move(t)});
   ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), result, op.name, op.loc,
                   static_cast<uint32_t>(1 + op.more.size()), op.outside});
   return {result, {}};
@@ -125,8 +127,14 @@ Graph::Added Graph::add_region(NewOp op) {
   }
   const ValueId first{static_cast<uint32_t>(values_.size())};
   const OpId id{static_cast<uint32_t>(ops_.size())};
+  std::vector<OpId> params;
+  for (size_t k = op.kind == OpKind::branch ? 1 : 0; k < op.operands.size(); ++k) {
+    if (value(op.operands[k]).state) params.push_back(value(op.operands[k]).param);
+  }
+  const size_t values = results.types.size() - params.size();
   for (size_t i = 0; i < results.types.size(); ++i) {
-    values_.push_back({id, results.types[i], results.state[i]});
+    const bool state = results.state[i];
+    values_.push_back({id, results.types[i], state, state ? params[i - values] : OpId{}});
   }
   ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), first, op.name, op.loc,
                   static_cast<uint32_t>(results.types.size()), false});
@@ -177,18 +185,8 @@ Place Graph::place(const Loc& loc) const {
   return {std::string(strings[loc.file]), loc.line, loc.column, loc.end_column};
 }
 
-void Graph::carry_symbols(const Graph& from) {
-  for (const DimTable::Symbol& d : from.dims.symbols()) {
-    dims.symbol(d.name, d.default_value, d.max);
-  }
-}
-
 Dim Graph::carry_dim(const Graph& from, Dim dim) {
-  if (dim.is_const() || &from == this) return dim;
-  carry_symbols(from);
-  const auto moved = dims.parse(from.dims.str(dim));
-  ensure(moved.has_value(), "a dim does not survive being printed and parsed");
-  return *moved;
+  return &from == this ? dim : ir::carry_dim(dims, from.dims, dim);
 }
 
 void Graph::carry_dims(const Graph& from, TensorType& type) {
@@ -212,12 +210,14 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
   };
   if (auto* branch = std::get_if<BranchAttr>(&copy.attrs)) {
     for (uint32_t& body : branch->bodies) clone_body(body);
+    if (branch->why.valid()) branch->why = strings.intern(from.strings[branch->why]);
     return add(std::move(copy));
   }
   if (auto* loop = std::get_if<LoopAttr>(&copy.attrs)) {
     if (loop->limit) loop->limit = carry_dim(from, *loop->limit);
     clone_body(loop->body);
     clone_body(loop->condition);
+    if (loop->why.valid()) loop->why = strings.intern(from.strings[loop->why]);
     return add(std::move(copy));
   }
   for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));

@@ -57,6 +57,7 @@ struct Value {
   OpId def;
   TensorType type;
   bool state = false;  // a version of a param, not a tensor: see takes_state() in region.hpp
+  OpId param{};        // of a version: the param that it is one of
 };
 
 struct Op {
@@ -156,7 +157,6 @@ class Graph {
 
  private:
   Added add_region(NewOp op);
-  void carry_symbols(const Graph& from);
   Dim carry_dim(const Graph& from, Dim dim);
 
   std::vector<Op> ops_;

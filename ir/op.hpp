@@ -135,6 +135,7 @@ inline std::string_view name_of(Lowering l) { return kLoweringNames[static_cast<
 struct BranchAttr {
   std::vector<uint32_t> bodies;  // of Graph::bodies; for b1: false, true
   Lowering lowering = Lowering::automatic;
+  StrId why{};  // the prices behind it, as in Region::why. Set by the control pass
   bool operator==(const BranchAttr&) const = default;
 };
 inline constexpr uint32_t kNoBody = UINT32_MAX;
@@ -146,6 +147,7 @@ struct LoopAttr {
   std::optional<Dim> limit{};
   Lowering lowering = Lowering::automatic;
   uint32_t unroll = 0;  // copies of the body in one iteration of a WHILE node; 0: by price
+  StrId why{};          // as in BranchAttr
   bool operator==(const LoopAttr&) const = default;
 };
 enum class MessageKind : uint8_t { print = 0, item = 1, check = 2 };

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
 namespace braid::ir {
 namespace {
 
@@ -11,8 +14,9 @@ size_t sort_of(const Op& param) { return param.attrs.index(); }
 /// Checks the bodies of one op against its operands.
 class Checker {
  public:
-  Checker(Graph& graph, std::string_view what, const std::vector<ValueId>& operands)
-      : g_(graph), what_(what), operands_(operands) {}
+  Checker(const Graph& graph, DimTable& dims, std::string_view what,
+          const std::vector<ValueId>& operands)
+      : g_(graph), dims_(dims), what_(what), operands_(operands) {}
 
   RegionResults take() { return std::move(out_); }
   bool good() const { return out_.error.empty(); }
@@ -38,6 +42,10 @@ class Checker {
                                 outer.state ? "a param" : "a value", body.strings[op.name],
                                 outer.state ? "a value" : "a param"));
     }
+    if (std::holds_alternative<ScalarAttr>(op.attrs)) {
+      return refuse(
+          fmt::format("argument '{}' of a body cannot be a runtime scalar", body.strings[op.name]));
+    }
     if (outer.state && sort_of(op) != sort_of(g_.op(param_of(g_, operands_[k])))) {
       return refuse(fmt::format("argument '{}' is not the sort of param that operand {} is",
                                 body.strings[op.name], k));
@@ -59,17 +67,24 @@ class Checker {
 
   void same(const TensorType& a, const TensorType& b, const std::string& of) {
     if (a != b) {
-      refuse(
-          fmt::format("{} differ: {} and {}", of, to_string(a, &g_.dims), to_string(b, &g_.dims)));
+      refuse(fmt::format("{} differ: {} and {}", of, to_string(a, &dims_), to_string(b, &dims_)));
     }
   }
 
   TensorType type_here(const Graph& body, TensorType type) {
-    g_.carry_dims(body, type);
+    if (type.shape.is_static()) return type;
+    for (Dim& d : std::span(&type.shape[0], static_cast<size_t>(type.shape.rank()))) {
+      d = carry_dim(dims_, body.dims, d);
+    }
     return type;
   }
   TensorType output(const Graph& body, size_t i) {
-    return type_here(body, body.type(body.outputs[i].value));
+    const ValueId v = body.outputs[i].value;
+    if (v.index >= body.values().size() || body.value(v).state) {
+      refuse(fmt::format("output '{}' of a body is no tensor", body.outputs[i].name));
+      return {};
+    }
+    return type_here(body, body.type(v));
   }
 
   void result(TensorType type) { add(std::move(type), false); }
@@ -89,7 +104,8 @@ class Checker {
     out_.state.push_back(state);
   }
 
-  Graph& g_;
+  const Graph& g_;
+  DimTable& dims_;
   std::string_view what_;
   const std::vector<ValueId>& operands_;
   RegionResults out_;
@@ -98,16 +114,23 @@ class Checker {
 const TensorType kCondition{DType::b1, {}};
 const TensorType kCounter{DType::i32, {}};
 
-RegionResults branch_results(Graph& g, const BranchAttr& a, const std::vector<ValueId>& operands) {
-  Checker check(g, "branch", operands);
+RegionResults branch_results(const Graph& g, DimTable& dims, const BranchAttr& a,
+                             const std::vector<ValueId>& operands) {
+  Checker check(g, dims, "branch", operands);
   const TensorType& index = g.type(operands[0]);
   if (index != kCondition && index != kCounter) {
     check.refuse(
-        fmt::format("what selects must be b1[] or i32[], not {}", to_string(index, &g.dims)));
+        fmt::format("what selects must be b1[] or i32[], not {}", to_string(index, &dims)));
   }
   if (a.bodies.empty()) check.refuse("there are no bodies");
-  if (index == kCondition && a.bodies.size() != 2)
+  if (index == kCondition && a.bodies.size() != 2) {
     check.refuse("a b1[] selects between two bodies");
+  }
+  if (a.lowering == Lowering::unroll) check.refuse("the lowering unroll is for loops");
+  const bool handle = g.value(operands[0]).state;
+  if (handle && !std::holds_alternative<HandleAttr>(g.op(param_of(g, operands[0])).attrs)) {
+    check.refuse("a param cannot select: read it");
+  }
   for (size_t b = 0; b < a.bodies.size() && check.good(); ++b) {
     const Graph* body = check.body(a.bodies[b]);
     if (!body) break;
@@ -126,6 +149,7 @@ RegionResults branch_results(Graph& g, const BranchAttr& a, const std::vector<Va
   }
   if (check.good()) {
     const Graph& first = g.bodies[a.bodies[0]];
+    if (handle && !first.outputs.empty()) check.refuse("with a handle it gives no values");
     for (size_t i = 0; i < first.outputs.size(); ++i) check.result(check.output(first, i));
     check.finish(1);
   }
@@ -142,20 +166,31 @@ void loop_arguments(Checker& check, const Graph& body, size_t operands) {
   check.no_more_arguments(body, operands + 1);
 }
 
-RegionResults loop_results(Graph& g, const LoopAttr& a, const std::vector<ValueId>& operands) {
-  Checker check(g, "loop", operands);
+RegionResults loop_results(const Graph& g, DimTable& dims, const LoopAttr& a,
+                           const std::vector<ValueId>& operands) {
+  Checker check(g, dims, "loop", operands);
   const Graph* body = check.body(a.body);
   if (!body) return check.take();
+  if (a.lowering == Lowering::select || a.lowering == Lowering::predicate) {
+    check.refuse(fmt::format("the lowering {} is for branches", name_of(a.lowering)));
+  }
   if (has_flag(a)) {
     if (operands.empty() || !g.value(operands[0]).state || g.type(operands[0]) != kCondition) {
       check.refuse("it needs a condition, a limit, or the state of a flag");
       return check.take();
+    }
+    const Attrs& flag = g.op(param_of(g, operands[0])).attrs;
+    if (!std::holds_alternative<HandleAttr>(flag) && !std::holds_alternative<LocalAttr>(flag)) {
+      check.refuse("its flag must be a local or a handle");
     }
     for (size_t k = 0; k < operands.size(); ++k) check.argument(*body, k, k);
     check.no_more_arguments(*body, operands.size());
     if (!body->outputs.empty() || a.carried != 0) check.refuse("with a flag it gives no values");
     if (check.good()) check.finish(0);
     return check.take();
+  }
+  if (a.limit && a.limit->is_const() && a.limit->value() > INT32_MAX) {
+    check.refuse(fmt::format("the limit {} is above 2^31 - 1", a.limit->value()));
   }
   if (a.carried > operands.size() || a.carried > body->outputs.size()) {
     check.refuse(fmt::format("{} carried values, but {} operands and {} outputs of the body",
@@ -173,8 +208,7 @@ RegionResults loop_results(Graph& g, const LoopAttr& a, const std::vector<ValueI
     const Graph* condition = check.body(a.condition);
     if (!condition) return check.take();
     loop_arguments(check, *condition, operands.size());
-    if (condition->outputs.size() != 1 ||
-        condition->type(condition->outputs[0].value) != kCondition) {
+    if (condition->outputs.size() != 1 || check.output(*condition, 0) != kCondition) {
       check.refuse("its condition must give one b1[]");
     }
     for (size_t k = 0; k < operands.size() && check.good(); ++k) {
@@ -241,10 +275,7 @@ std::optional<ValueId> version_before(const Graph& graph, ValueId version) {
   throw InternalError("a version of state without one before");
 }
 
-OpId param_of(const Graph& graph, ValueId version) {
-  while (const auto before = version_before(graph, version)) version = *before;
-  return graph.value(version).def;
-}
+OpId param_of(const Graph& graph, ValueId version) { return graph.value(version).param; }
 
 ValueId next_version(const Graph& graph, const Op& op, size_t k) {
   uint32_t after = 0;
@@ -270,10 +301,24 @@ bool writes_argument(const Graph& body, size_t k) {
   return false;
 }
 
-RegionResults region_results(Graph& graph, OpKind kind, const Attrs& attrs,
+Dim carry_dim(DimTable& to, const DimTable& from, Dim dim) {
+  if (dim.is_const() || &to == &from) return dim;
+  for (const DimTable::Symbol& d : from.symbols()) {
+    const auto known = std::find_if(to.symbols().begin(), to.symbols().end(),
+                                    [&](const DimTable::Symbol& s) { return s.name == d.name; });
+    const bool keep = known != to.symbols().end();
+    to.symbol(d.name, keep && known->default_value ? std::nullopt : d.default_value,
+              keep && known->max ? std::nullopt : d.max);
+  }
+  const auto moved = to.parse(from.str(dim));
+  ensure(moved.has_value(), "a dim does not survive being printed and parsed");
+  return *moved;
+}
+
+RegionResults region_results(const Graph& graph, DimTable& dims, OpKind kind, const Attrs& attrs,
                              const std::vector<ValueId>& operands) {
-  return kind == OpKind::branch ? branch_results(graph, std::get<BranchAttr>(attrs), operands)
-                                : loop_results(graph, std::get<LoopAttr>(attrs), operands);
+  return kind == OpKind::branch ? branch_results(graph, dims, std::get<BranchAttr>(attrs), operands)
+                                : loop_results(graph, dims, std::get<LoopAttr>(attrs), operands);
 }
 
 }  // namespace braid::ir

@@ -35,6 +35,9 @@ namespace braid::ir {
 //   body's arguments are its operands alone. The first is its flag, state b1[] of a HandleAttr
 //   (node) or LocalAttr (host) param, which the body assigns: it runs while the flag holds true.
 
+/// Bodies nest at most so deep: a body of the outermost graph's is one deep.
+inline constexpr int kMaxBodyDepth = 64;
+
 /// Whether a loop is of the effect form.
 inline bool has_flag(const LoopAttr& a) { return a.condition == kNoBody && !a.limit; }
 
@@ -59,14 +62,22 @@ ValueId next_version(const Graph& graph, const Op& op, size_t k);
 /// Whether some op of the body makes a new version of its argument `k`, a param.
 bool writes_argument(const Graph& body, size_t k);
 
+/// The dim of the table `from` as one of the table `to`.
+Dim carry_dim(DimTable& to, const DimTable& from, Dim dim);
+
 struct RegionResults {
   std::vector<TensorType> types;
   std::vector<bool> state;
   std::string error;  // not empty: operands and bodies do not belong together
 };
-/// What an op of kind branch or loop gives, types in `graph`'s terms.
-RegionResults region_results(Graph& graph, OpKind kind, const Attrs& attrs,
+/// What an op of kind branch or loop gives. `dims` is the graph's table or a copy of it:
+/// polynomials may be added.
+RegionResults region_results(const Graph& graph, DimTable& dims, OpKind kind, const Attrs& attrs,
                              const std::vector<ValueId>& operands);
+inline RegionResults region_results(Graph& graph, OpKind kind, const Attrs& attrs,
+                                    const std::vector<ValueId>& operands) {
+  return region_results(graph, graph.dims, kind, attrs, operands);
+}
 
 /// Calls visit(graph) for `graph` and all bodies in it, outermost first.
 template <class G, class Visit>

@@ -15,6 +15,11 @@ namespace braid {
 /// the ring is the position modulo the capacity. Every record begins at a multiple of
 /// kRecordAlignment and lies in one piece: where one does not fit before the ring's end, a record
 /// with id kSkip fills the rest.
+///
+/// A message finds no room if its record has more bytes than capacity / kLargestPart, or if the
+/// ring, less the eighths that its kind must leave free, cannot take it before the host has read
+/// more. It is dropped and counted then. The ring begins as zeros, and the host zeroes what it has
+/// read before it says so in `consumed`: old bytes never look like a record that is ready.
 struct RingControl {
   uint64_t bytes = 0;  // the device's address of the ring's first byte
   uint64_t consumed =
@@ -44,10 +49,19 @@ static_assert(sizeof(RecordHeader) == 32);
 
 inline constexpr uint32_t kSkip = UINT32_MAX;
 inline constexpr uint32_t kRecordAlignment = 32;
+inline constexpr uint32_t kLargestPart = 4;
+/// By ir::MessageKind: prints that flood the ring leave room for items, and both for checks.
+inline constexpr uint32_t kSpareEighths[] = {2, 1, 0};
 
 /// Where the value's bytes begin in a record with this many iteration numbers.
 inline constexpr uint32_t value_offset(uint32_t loops) {
   return (static_cast<uint32_t>(sizeof(RecordHeader)) + 4 * loops + 15) / 16 * 16;
+}
+
+/// Of a record whose value has so many bytes.
+inline constexpr uint64_t record_bytes(uint32_t loops, uint64_t value_bytes) {
+  return (value_offset(loops) + value_bytes + kRecordAlignment - 1) / kRecordAlignment *
+         kRecordAlignment;
 }
 
 }  // namespace braid

@@ -10,6 +10,7 @@
 #include "ir/region.hpp"
 #include "ir/text.hpp"
 #include "passes/check.hpp"
+#include "passes/control.hpp"
 #include "passes/host_operands.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
@@ -22,12 +23,14 @@ namespace {
 std::string graph_text(const Compilation& c) { return ir::print(c.graph); }
 std::string program_text(const Compilation& c) { return to_text(c.program); }
 
-void set_math(ir::Graph& g, Math math) {
+void set_math(ir::Graph& graph, Math math) {
   if (math == Math::strict) return;
-  for (ir::Op& op : g.ops()) {
-    auto* const dot = std::get_if<ir::DotAttr>(&op.attrs);
-    if (dot && g.type(op.operands[0]).dtype == DType::f32) dot->tf32 = true;
-  }
+  ir::for_each_graph(graph, [](ir::Graph& g) {
+    for (ir::Op& op : g.ops()) {
+      auto* const dot = std::get_if<ir::DotAttr>(&op.attrs);
+      if (dot && g.type(op.operands[0]).dtype == DType::f32) dot->tf32 = true;
+    }
+  });
 }
 
 void run_bind(Compilation& c, const Options& o) {
@@ -105,6 +108,9 @@ constexpr Pass kPasses[] = {
      graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
      graph_text, "bir"},
+    {"control", "what becomes of branches and loops: plain ops, predicates, nodes, the host",
+     [](Compilation& c, const Options& o) { lower_control(c.graph, o, c.dissolved); }, graph_text,
+     "bir"},
     {"recompute", "broadcast maps of inputs and params computed where they are used",
      [](Compilation& c, const Options& o) {
        if (o.fuse) ir::for_each_graph(c.graph, recompute_broadcasts);

@@ -1,5 +1,7 @@
 #include "runtime/executable.hpp"
 
+#include <fmt/format.h>
+
 #include "ir/diagnostic.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
@@ -9,6 +11,23 @@ namespace braid {
 using runtime::Current;
 using runtime::Driver;
 using runtime::MarkPtr;
+
+namespace {
+
+/// Only a graph has conditional nodes.
+void refuse_conditionals(const Program& program) {
+  for (const Region& r : program.regions) {
+    if (r.kind != Region::Kind::node) continue;
+    throw_error("E0828",
+                fmt::format("program '{}' cannot be launched kernel by kernel: {} is a conditional "
+                            "node{}",
+                            program.name, r.op, r.place.empty() ? "" : ", " + r.place),
+                "launch it as a graph, or compile it with --branches=predicate or host and "
+                "--loops=host");
+  }
+}
+
+}  // namespace
 
 void Ticket::wait() {
   if (!impl_) return;
@@ -60,6 +79,7 @@ Ticket Executable::launch(Stream stream, LaunchMode mode) {
 }
 
 MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
+  if (mode == LaunchMode::stream) refuse_conditionals(program);
   Driver& driver = *context->driver;
   Store::Impl& shared = *store.impl();
   MarkPtr mark = shared.events->take();
@@ -106,7 +126,20 @@ void Executable::Impl::perform(const Step& step, CUstream on, LaunchMode mode) {
     case Step::Kind::write:
       return calls.write(step.index, on, address);
     case Step::Kind::region:
-      ensure(false, "no pass makes such a step");
+      return follow(step.index, on, mode);
+  }
+}
+
+void Executable::Impl::follow(uint32_t region, CUstream on, LaunchMode mode) {
+  const Region& r = program.regions[region];
+  for (;;) {
+    int64_t side = flags.read(region, on, address_of(r.flag));
+    if (r.loop) {
+      if (side == 0) return;
+      side = 0;
+    }
+    for (const Step& step : r.scripts[static_cast<size_t>(side)]) perform(step, on, mode);
+    if (!r.loop) return;
   }
 }
 

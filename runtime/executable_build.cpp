@@ -41,17 +41,14 @@ void Executable::Impl::build(const HostFunctions& host_functions) {
   initial_scalars();
   load_kernels();
   calls = runtime::HostCalls(context, program, host_functions);
-  for (const Body& body : program.bodies) {
-    runtime::BodyArgs node_args;
-    for (const Node& node : body.nodes) {
-      std::vector<CUdeviceptr> values;
-      for (const uint32_t view : node.args) values.push_back(address_of(view));
-      node_args.push_back(std::move(values));
-    }
-    graphs.push_back(body.stream ? runtime::BodyGraph{}
-                                 : runtime::emit_graph(context, program, body, functions, node_args,
-                                                       stream.get()));
-    args.push_back(std::move(node_args));
+  flags = runtime::HostFlags(context, program);
+  args.resize(program.bodies.size());
+  graphs.resize(program.bodies.size());
+  for (uint32_t b = 0; b < program.bodies.size(); ++b) {
+    const Body& body = program.bodies[b];
+    if (body.stream) args[b] = runtime::arguments_of(program, body, bases);
+    if (body.stream || runtime::is_nested(program, body)) continue;
+    runtime::emit_graph(context, program, b, {functions, bases, args, graphs}, stream.get());
   }
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
                  "upload of program '" + program.name + "'");
@@ -88,6 +85,7 @@ void Executable::Impl::place_buffers() {
         }
         break;
       case Segment::handle:
+        break;  // made with the graph
       case Segment::ring:
         ensure(false, "no pass makes such a buffer");
     }

@@ -12,6 +12,7 @@
 #include "runtime/emit_graph.hpp"
 #include "runtime/executable.hpp"
 #include "runtime/host_calls.hpp"
+#include "runtime/host_flags.hpp"
 #include "runtime/store.hpp"
 
 namespace braid {
@@ -41,6 +42,9 @@ struct Executable::Impl {
   /// Enqueues one launch behind everything that must come first, and remembers it.
   runtime::MarkPtr enqueue(CUstream on, LaunchMode mode);
   void perform(const Step& step, CUstream on, LaunchMode mode);
+  /// A region that the host drives: its flag, then the script of a side; again and again for a
+  /// loop.
+  void follow(uint32_t region, CUstream on, LaunchMode mode);
   /// Copies the block of scalars if one was set since the last launch.
   void enqueue_scalars(CUstream on);
   void enqueue_kernels(const Body& body, uint32_t index, CUstream on);
@@ -84,10 +88,11 @@ struct Executable::Impl {
   runtime::OwnedStream stream;
   std::vector<runtime::OwnedLibrary> libraries;  // by module
   std::vector<CUfunction> functions;             // by kernel
-  std::vector<CUdeviceptr> bases;                // by buffer: where it starts now
+  std::vector<CUdeviceptr> bases;                // by buffer: where it starts now, or its handle
   std::vector<runtime::BodyArgs> args;           // by body: what the nodes take now
   std::vector<runtime::BodyGraph> graphs;        // by body; empty for one that is no graph
   runtime::HostCalls calls;
+  runtime::HostFlags flags;
   bool writes_params = false;
   runtime::MarkPtr last;  // the last launch
 };

@@ -110,21 +110,21 @@ void Executable::Impl::rebind(uint32_t buffer, DevicePtr address) {
     const Body& body = program.bodies[b];
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
       const std::vector<uint32_t>& views = body.nodes[n].args;
+      if (body.nodes[n].kernel == kNoKernel) continue;
       const bool uses = std::any_of(views.begin(), views.end(),
                                     [&](uint32_t v) { return program.views[v].buffer == buffer; });
       if (!uses) continue;
       std::vector<CUdeviceptr> values;
       for (const uint32_t v : views) values.push_back(address_of(v));
-      const CUresult result = body.stream
-                                  ? CUDA_SUCCESS
-                                  : runtime::patch_node(*context->driver, graphs[b], program, body,
-                                                        n, functions, values);
+      const CUresult result = body.stream ? CUDA_SUCCESS
+                                          : runtime::patch_node(*context->driver, graphs, program,
+                                                                b, n, functions, values);
       if (result != CUDA_SUCCESS) {
         bases[buffer] = before;
         for (const Patched& p : done) {
           if (program.bodies[p.body].stream) continue;
-          runtime::patch_node(*context->driver, graphs[p.body], program, program.bodies[p.body],
-                              p.node, functions, args[p.body][p.node]);
+          runtime::patch_node(*context->driver, graphs, program, p.body, p.node, functions,
+                              args[p.body][p.node]);
         }
         context->check(result, "cuGraphExecKernelNodeSetParams",
                        runtime::node_text(program, body, n));

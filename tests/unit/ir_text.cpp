@@ -290,8 +290,9 @@ TEST_CASE("errors have a place and a remedy") {
   CHECK(error("dim B\n%0: f32[9223372036854775807*B*9] = input \"x\"") ==
         "E0604 4:1 an extent overflows 64 bits");
   CHECK(errors("") == V{"E0101 1:1 expected 'bir'"});
-  CHECK(errors("bir 2\ngraph \"g\" {\n}\n") ==
-        V{"E0105 1:5 this is version 2 of the text form, only 1 is known"});
+  CHECK(errors("bir 3\ngraph \"g\" {\n}\n") ==
+        V{"E0105 1:5 this is version 3 of the text form, known are those up to 2"});
+  CHECK(errors("bir 0\ngraph \"g\" {\n}\n")[0].find("E0105 1:5 this is version 0") == 0);
   CHECK(errors("bir 1\ngraph \"g\" {\n") == V{"E0101 3:1 expected '}'"});
   CHECK(errors(in_graph("") + "x") == V{"E0101 5:1 nothing may follow the closing '}'"});
 }
