@@ -295,6 +295,10 @@ struct LoopValues {
 /// Closures of a loop. `i` is the number of the iteration, i32[], from 0.
 using LoopCondition = std::function<Tensor(Tensor i, const std::vector<Tensor>& carried)>;
 using LoopBody = std::function<LoopValues(Tensor i, const std::vector<Tensor>& carried)>;
+/// The most copies of a body in one iteration of a WHILE node, and kernels of an unrolled loop,
+/// that settings may ask for.
+inline constexpr int kMaxUnroll = 1024;
+inline constexpr int64_t kMaxUnrolledKernels = 1'000'000;
 struct LoopOpts {
   ir::Lowering lowering = ir::Lowering::automatic;  // or unroll, node, host
   int unroll = 0;  // copies of the body in one iteration of a WHILE node; 0: by price

@@ -392,11 +392,13 @@ LoopValues Graph::repeat_body(std::string_view what, const std::optional<DimArg>
   ir::LoopAttr attr;
   attr.carried = static_cast<uint32_t>(carried.size());
   attr.lowering = o.lowering;
-  if (o.unroll < 0) {
-    impl_->fail("E0303", fmt::format("{}: {} copies of the body cannot be", what, o.unroll), w);
+  attr.unroll = static_cast<uint32_t>(o.unroll);
+  if (o.unroll < 0 || o.unroll > kMaxUnroll) {
+    impl_->fail(
+        "E0303",
+        fmt::format("{}: 'unroll' is from 1 to {}, or 0, not {}", what, kMaxUnroll, o.unroll), w);
     good = false;
   }
-  attr.unroll = static_cast<uint32_t>(std::max(o.unroll, 0));
   if (limit) {
     const std::optional<Shape> s = impl_->shape_of({*limit}, w);
     if (s) attr.limit = (*s)[0];

@@ -178,14 +178,16 @@ class Expander {
     const Where where(n.place);
     std::vector<Tensor> values;
     for (const Operand& o : n.in) values.push_back(find(env, o.name));
-    const auto run = [&](const BodyUse& body, const std::vector<Tensor>& in) {
+    const auto run = [&](const BodyUse& body, std::vector<Tensor> in) {
+      const Block& block = model_.blocks.at(body.block.text);
+      if (block.in.size() < in.size()) in.resize(block.in.size());
       drop_repeated(own, env.copy);
       const size_t before = graph_.diagnostics().size();
       const std::string name = fmt::format("{}/{}", n.scope, body.scope);
       std::vector<Tensor> results;
       {
         const Scope scope = graph_.scope(name);
-        results = copy(model_.blocks.at(body.block.text), in, {});
+        results = copy(block, in, {});
       }
       add_note(before, {body.block.text, body.block.place}, name, 0, 1, {});
       own = graph_.diagnostics().size();

@@ -10,8 +10,6 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr int64_t kMaxUnroll = 1024;
-
 std::string count(size_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
@@ -218,20 +216,20 @@ class RegionReader {
                          "the first of 'in' are what goes into the first iteration and, as 'out', "
                          "comes out of the last; rows are named in 'stacked'");
     }
+    size_t most = 0;  // of 'in' that a body takes
     for (size_t i = 0; i < node_.bodies.size(); ++i) {
       const Text& name = node_.bodies[i].block;
       const Block& block = around_.blocks.find(name.text)->second;
       const size_t takes = block.in.size(), gives = block.out.size();
-      const bool number = is_loop() && takes == node_.in.size() + 1;
-      if (takes != node_.in.size() && !number) {
+      if (takes > node_.in.size() + (is_loop() ? 1 : 0)) {
         return wrong_count(
             name,
             fmt::format("block '{}' has {}, but 'in' names {}", name.text, count(takes, "input"),
                         node_.in.size()),
-            is_loop() ? "it takes those of 'in', and before them, if it likes, the number of the "
-                        "iteration"
-                      : "every side takes all of 'in'");
+            is_loop() ? "it takes the first of 'in', or the number of the iteration and then all"
+                      : "it takes the first of 'in', as many as it has inputs");
       }
+      most = std::max(most, std::min(takes, node_.in.size()));
       if (is_loop() && i == 1) {
         if (gives == 1) continue;
         return wrong_count(name, fmt::format("the condition '{}' has {}: it gives one, a b1",

@@ -198,7 +198,10 @@ class Warnings {
     list.unused_results([this](const std::string& name) { return changes_state(name); });
     const auto take_blocks = [this](const NodeList& nodes) {
       for (const Node& n : nodes.nodes) {
-        for (const Text& t : blocks_of(n)) used_blocks_.insert(t.text);
+        for (const Text& t : blocks_of(n)) {
+          used_blocks_.insert(t.text);
+          if (is_region(n.kind)) bodies_.insert(t.text);
+        }
       }
     };
     take_blocks(model_.graph);
@@ -213,7 +216,8 @@ class Warnings {
     for (const Text& t : b.in) inputs.insert(t.text);
     ListWarnings list(b.list, b.out, std::move(inputs), out_);
     for (const Text& t : b.in) {
-      if (!list.uses(t.text)) {
+      // A body takes what comes before what it needs as well.
+      if (!list.uses(t.text) && bodies_.count(b.name.text) == 0) {
         unused(t, fmt::format("block '{}' does not use its input '{}'", b.name.text, t.text));
       }
     }
@@ -242,6 +246,7 @@ class Warnings {
   const Model& model_;
   std::vector<Diagnostic> out_;
   std::set<std::string> used_blocks_;
+  std::set<std::string> bodies_;  // those of branches and loops
   std::map<std::string, bool> changes_;
 };
 
