@@ -197,7 +197,9 @@ std::vector<CodeInfo> codes_of_runs() {
        "A literal has one element for all, or one for each element of its type.", "", ""},
       {"E0907", "`.bir`: a body that belongs to no op or to two, or bodies too deep in each other",
        "give each branch and loop bodies of its own",
-       "A body is a graph of its own of one branch or loop; at most 64 may nest.", "", ""},
+       "A body is a graph of its own of one branch or loop; at most 64 may nest. Its dims are dims "
+       "of the graph around it too.",
+       "", ""},
       {"E0908", "`.bir`: a local, a handle or the ring is used as it cannot be", "see the sentence",
        "A local is assigned before it is read; a handle is assigned, and decides a branch or a "
        "loop; "
