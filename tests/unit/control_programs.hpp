@@ -31,7 +31,6 @@ inline Options lowerings(uint64_t n) {
 inline Program control_program(uint64_t seed) {
   RandomControlOptions random;
   random.lowerings = seed % 3 == 0;
-  random.sends = false;
   return run_passes(random_control(seed, random), lowerings(seed), "edges").program;
 }
 
