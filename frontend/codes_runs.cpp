@@ -138,6 +138,11 @@ std::vector<CodeInfo> codes_of_runs() {
        "choose a number in range, or another dtype",
        "Integers and b1 must be exact; a float dtype rounds.",
        "pos = { dtype = \"i32\" }\n--set pos=1.5", "--set pos=1"},
+      {"E0828", "a program with conditional nodes is launched kernel by kernel",
+       "launch it as a graph, or compile it with `--branches` and `--loops` that need none",
+       "Only a CUDA graph has conditional nodes. Guarded kernels, and branches and loops that the "
+       "host drives, run in either mode.",
+       "braid run m.toml --stream", "braid run m.toml --stream --branches=predicate --loops=host"},
       {"E0830", "a Program that is not well formed", "a bug, unless the Program was made by hand",
        "The runtime checks indices, sizes and names before it touches the device.", "", ""},
       {"E0840", "a `.braid` file that is damaged, of another version, or fails the checker",
@@ -192,7 +197,9 @@ std::vector<CodeInfo> codes_of_runs() {
        "A literal has one element for all, or one for each element of its type.", "", ""},
       {"E0907", "`.bir`: a body that belongs to no op or to two, or bodies too deep in each other",
        "give each branch and loop bodies of its own",
-       "A body is a graph of its own of one branch or loop; at most 64 may nest.", "", ""},
+       "A body is a graph of its own of one branch or loop; at most 64 may nest. Its dims are dims "
+       "of the graph around it too.",
+       "", ""},
       {"E0908", "`.bir`: a local, a handle or the ring is used as it cannot be", "see the sentence",
        "A local is assigned before it is read; a handle is assigned, and decides a branch or a "
        "loop; "

@@ -30,7 +30,7 @@ void define_scopes(const NodeList& list, Report& report) {
   };
   std::map<std::string, Scope> scopes;
   for (const Node& n : list.nodes) {
-    if (n.kind != Node::Kind::block || n.scope.empty()) continue;
+    if (!(n.kind == Node::Kind::block || is_region(n.kind)) || n.scope.empty()) continue;
     const auto add = [&](const std::string& scope, const std::string& copy) {
       const auto [it, added] = scopes.emplace(scope, Scope{n.place, copy});
       if (added) return true;

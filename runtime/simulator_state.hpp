@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -177,6 +179,18 @@ struct StreamState {
   bool blocking = false;  // ordered with the legacy default stream
 };
 
+/// A copy from page-locked memory of the host's, which must stay as it is until the copy is over.
+struct Upload {
+  const std::byte* from = nullptr;
+  size_t bytes = 0;
+  size_t hash = 0;  // of what was copied
+  uint64_t stream = 0, sequence = 0;
+};
+
+inline size_t hash_of(const std::byte* bytes, size_t count) {
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), count});
+}
+
 struct EventState {
   Clock clock;
   bool timing = true;
@@ -221,6 +235,9 @@ class State final : public Simulator {
 
   // Order.
   StreamState* find_stream(uint64_t handle);
+  /// The host has waited for everything before `clock`. Reports page-locked bytes that changed
+  /// while a copy of them might not have been over.
+  void wait_for(const Clock& clock);
   /// The next operation on a stream; its clock is the stream's afterwards.
   void begin_operation(uint64_t stream);
   /// Enters what an operation touches; reports accesses that are not ordered with earlier ones.
@@ -274,7 +291,8 @@ class State final : public Simulator {
   uint64_t next_address_ = 0x7f0000000000;
   Table<Allocation> memory_;  // by base address
   std::map<void*, std::vector<std::byte>> host_memory_;
-  Table<uint64_t> freed_;  // base address -> bytes; addresses are never given out again
+  std::vector<Upload> uploads_;  // those that the host has not waited for
+  Table<uint64_t> freed_;        // base address -> bytes; addresses are never given out again
   Table<Library> libraries_;
   Table<Function> functions_;
   Table<Graph> graphs_;

@@ -5,6 +5,7 @@
 
 #include "ir/diagnostic.hpp"
 #include "runtime_messages_help.hpp"
+#include "runtime_regions_help.hpp"
 
 using namespace braid;
 using namespace braid::runtime;
@@ -68,6 +69,26 @@ void use(Store store, const Device& device) {
   CHECK(talks.take_messages().size() == 2);
 }
 
+/// The same with conditional nodes, and with branches and loops of the host's.
+void use_regions(Store store) {
+  const auto in = with_ints(diamond_inputs(3), {{"n", 2}, {"m", 1}});
+  Executable e(loops(), store);
+  const auto expected = loops_y(in, store.get("w"));
+  const auto y = values(e.run(in).at("y"));
+  CHECK(y == expected);
+  const HostFunctions functions{{"halve", [](std::span<const HostTensor> from, auto to) {
+                                   for (int64_t i = 0; i < kCount; ++i) {
+                                     to[0].set(i, from[0].at(i) / 2);
+                                   }
+                                 }}};
+  Executable host(host_regions(), store, functions);
+  for (const int which : {0, 1}) {
+    const auto given = with_ints(with_ints(diamond_inputs(4), {{"n", 2}}), {{"which", which}}, kB1);
+    const auto result = values(host.run(given).at("y"));
+    CHECK(result == host_regions_y(given));
+  }
+}
+
 /// What went wrong in `work`: the message must name the call that failed.
 template <class Work>
 bool survives(const Fault& fault, const Work& work) {
@@ -87,16 +108,19 @@ bool survives(const Fault& fault, const Work& work) {
 
 }  // namespace
 
-TEST_CASE("a failing call at every place, from opening the device on") {
-  int64_t places = 0;
-  for (;; ++places) {
+namespace {
+
+/// Fails one call after the other of `use_it`, from opening the device on. How many there are.
+template <class Use>
+int64_t fail_everywhere(const Use& use_it) {
+  for (int64_t places = 0;; ++places) {
     const auto simulator = make_simulator();
     Fault fault;
     fault.at = places;
     fault.code = places % 2 == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     const auto work = [&](const std::shared_ptr<Driver>& driver) {
       const Device device = Device::on(driver);
-      use(Store(device), device);
+      use_it(Store(device), device);
     };
     const bool passed = survives(fault, [&] { work(faulty(simulator, fault)); });
     CAPTURE(places);
@@ -105,9 +129,18 @@ TEST_CASE("a failing call at every place, from opening the device on") {
     work(simulator);
     CHECK(simulator->live_objects() == 0);
     // A fault on the way out goes unseen; past the last call none is made.
-    if (passed && fault.failed.empty()) break;
+    if (passed && fault.failed.empty()) return places;
   }
-  CHECK(places > 80);
+}
+
+}  // namespace
+
+TEST_CASE("a failing call at every place, from opening the device on") {
+  CHECK(fail_everywhere(use) > 80);
+}
+
+TEST_CASE("a failing call at every place where branches and loops are built and run") {
+  CHECK(fail_everywhere([](Store store, const Device&) { use_regions(store); }) > 120);
 }
 
 TEST_CASE("a failing call leaves a store that others use as it was") {
