@@ -50,21 +50,13 @@ int64_t wide_bytes(const TensorType& type) {
 }  // namespace
 
 Evaluator::Evaluator(const Graph& graph) : g_(graph), last_use_(graph.values().size(), 0) {
-  std::vector<uint32_t> param_of(graph.values().size(), UINT32_MAX);
   last_.resize(graph.ops().size());
   for (uint32_t i = 0; i < graph.ops().size(); ++i) {
     const Op& op = graph.ops()[i];
     for (ValueId v : op.operands) last_use_[v.index] = i;
-    if (op.kind == OpKind::param) {
-      param_of[op.result.index] = i;
-      last_[i] = op.result;
-    }
-    if (op.kind == OpKind::read) continue;
-    for (size_t k = first_argument(op); k < op.operands.size(); ++k) {
-      if (!graph.value(op.operands[k]).state) continue;
-      const ValueId next = next_version(graph, op, k);
-      param_of[next.index] = param_of[op.operands[k].index];
-      last_[param_of[next.index]] = next;
+    for (uint32_t r = 0; r < op.results; ++r) {
+      const Value& v = graph.value(op.result_at(r));
+      if (v.state) last_[v.param.index] = op.result_at(r);
     }
   }
   for (const Output& o : graph.outputs) last_use_[o.value.index] = UINT32_MAX;

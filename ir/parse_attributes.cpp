@@ -132,6 +132,11 @@ bool GraphReader::region_attribute(Graph::NewOp& op, const std::string& name) {
                     "lowering to be auto, select, predicate, node, unroll or host"));
     return true;
   }
+  if (name == "why") {
+    (branch ? branch->why : loop->why) =
+        graph_.strings.intern(take(Kind::string, "the reason in quotes"));
+    return true;
+  }
   if (!loop) return false;
   if (name == "carried") return loop->carried = take_count("the number of carried values"), true;
   if (name == "unroll") return loop->unroll = take_count("the number of copies"), true;

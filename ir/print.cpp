@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -113,19 +114,22 @@ std::string attributes(const Graph& g, const Op& op) {
     std::string operator()(const LocalAttr&) const { return "sort=local"; }
     std::string operator()(const HandleAttr&) const { return "sort=handle"; }
     std::string operator()(const RingAttr&) const { return "sort=ring"; }
-    std::string operator()(const BranchAttr& a) const {
-      if (a.lowering == Lowering::automatic) return {};
-      return fmt::format("lowering={}", braid::ir::name_of(a.lowering));
-    }
+    std::string operator()(const BranchAttr& a) const { return region({}, a.lowering, {}, a.why); }
     std::string operator()(const LoopAttr& a) const {
-      std::string s = a.carried ? fmt::format("carried={}", a.carried) : "";
-      const auto add = [&](const std::string& text) { s += (s.empty() ? "" : ", ") + text; };
-      if (a.limit) add("limit=" + g.dims.str(*a.limit));
-      if (a.lowering != Lowering::automatic) {
-        add(fmt::format("lowering={}", braid::ir::name_of(a.lowering)));
+      std::vector<std::string> first, last;
+      if (a.carried) first.push_back(fmt::format("carried={}", a.carried));
+      if (a.limit) first.push_back("limit=" + g.dims.str(*a.limit));
+      if (a.unroll) last.push_back(fmt::format("unroll={}", a.unroll));
+      return region(std::move(first), a.lowering, last, a.why);
+    }
+    std::string region(std::vector<std::string> all, Lowering lowering,
+                       const std::vector<std::string>& more, StrId why) const {
+      if (lowering != Lowering::automatic) {
+        all.push_back(fmt::format("lowering={}", braid::ir::name_of(lowering)));
       }
-      if (a.unroll) add(fmt::format("unroll={}", a.unroll));
-      return s;
+      all.insert(all.end(), more.begin(), more.end());
+      if (!g.strings[why].empty()) all.push_back("why=" + quoted(g.strings[why]));
+      return fmt::format("{}", fmt::join(all, ", "));
     }
     std::string operator()(const SendAttr& a) const {
       std::string s =

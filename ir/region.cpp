@@ -25,9 +25,12 @@ class Checker {
   }
 
   const Graph* body(uint32_t index) {
-    if (index < g_.bodies.size()) return &g_.bodies[index];
-    refuse("there is no such body");
-    return nullptr;
+    if (index >= g_.bodies.size()) {
+      refuse("there is no such body");
+      return nullptr;
+    }
+    carry_symbols(dims_, g_.bodies[index].dims);
+    return &g_.bodies[index];
   }
 
   /// Argument `at` of a body stands for operand `k`.
@@ -301,8 +304,8 @@ bool writes_argument(const Graph& body, size_t k) {
   return false;
 }
 
-Dim carry_dim(DimTable& to, const DimTable& from, Dim dim) {
-  if (dim.is_const() || &to == &from) return dim;
+void carry_symbols(DimTable& to, const DimTable& from) {
+  if (&to == &from) return;
   for (const DimTable::Symbol& d : from.symbols()) {
     const auto known = std::find_if(to.symbols().begin(), to.symbols().end(),
                                     [&](const DimTable::Symbol& s) { return s.name == d.name; });
@@ -310,6 +313,11 @@ Dim carry_dim(DimTable& to, const DimTable& from, Dim dim) {
     to.symbol(d.name, keep && known->default_value ? std::nullopt : d.default_value,
               keep && known->max ? std::nullopt : d.max);
   }
+}
+
+Dim carry_dim(DimTable& to, const DimTable& from, Dim dim) {
+  if (dim.is_const() || &to == &from) return dim;
+  carry_symbols(to, from);
   const auto moved = to.parse(from.str(dim));
   ensure(moved.has_value(), "a dim does not survive being printed and parsed");
   return *moved;

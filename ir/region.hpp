@@ -62,6 +62,9 @@ ValueId next_version(const Graph& graph, const Op& op, size_t k);
 /// Whether some op of the body makes a new version of its argument `k`, a param.
 bool writes_argument(const Graph& body, size_t k);
 
+/// Declares the symbols of `from` in `to`, where those that are known keep their default and
+/// maximum.
+void carry_symbols(DimTable& to, const DimTable& from);
 /// The dim of the table `from` as one of the table `to`.
 Dim carry_dim(DimTable& to, const DimTable& from, Dim dim);
 

@@ -21,17 +21,24 @@ namespace braid {
 /// more. It is dropped and counted then. The ring begins as zeros, and the host zeroes what it has
 /// read before it says so in `consumed`: old bytes never look like a record that is ready.
 struct RingControl {
-  uint64_t bytes = 0;  // the device's address of the ring's first byte
-  uint64_t consumed =
-      0;              // the device's address of a position that the host advances, in its memory
-  uint64_t head = 0;  // position of the next record
-  uint64_t tail = 0;  // the last value read from `consumed`: it is slow to read
+  uint64_t bytes = 0;     // the device's address of the ring's first byte
+  uint64_t host = 0;      // the device's address of the RingHost
+  uint64_t head = 0;      // position of the next record
+  uint64_t tail = 0;      // the last value read of RingHost::consumed: it is slow to read
   uint32_t capacity = 0;  // of the ring in bytes, a power of two
   uint32_t launch = 0;    // launches that have ended, modulo 2^32
   uint32_t dropped = 0;   // messages that found no room since the last one that did
   uint32_t unused[5] = {};
 };
 static_assert(sizeof(RingControl) == 64);
+
+/// In the host's memory, beside the ring.
+struct RingHost {
+  uint64_t consumed = 0;  // position up to which the host has read
+  uint32_t ended = 0;     // RingControl::launch, written by the device after a launch's last record
+  uint32_t unused = 0;
+};
+static_assert(sizeof(RingHost) == 16);
 
 /// Before the numbers of the iterations (i32 each, outermost first) and the value's bytes, which
 /// begin at a multiple of 16 from the record's start.

@@ -77,11 +77,10 @@ class Verifier {
   bool bodies(uint32_t i) {
     const Op& op = g_.ops()[i];
     const std::vector<uint32_t> all = bodies_of(op);
+    const size_t errors = errors_.size();
     if (!all.empty() && depth_ == kMaxBodyDepth) {
       bad_op(i, "E0907", fmt::format("bodies nest more than {} deep", kMaxBodyDepth));
-      return false;
     }
-    const size_t errors = errors_.size();
     for (uint32_t b : all) {
       if (b >= g_.bodies.size()) {
         bad_op(i, "E0907", fmt::format("{} has a body that is not there", name(op)));
@@ -89,6 +88,7 @@ class Verifier {
         bad_op(i, "E0907", fmt::format("body {} belongs to two ops: give each a copy", b));
       } else {
         owned_[b] = true;
+        if (depth_ == kMaxBodyDepth) continue;
         std::vector<Diagnostic> inside = Verifier(g_.bodies[b], depth_ + 1).run();
         std::move(inside.begin(), inside.end(), std::back_inserter(errors_));
       }
@@ -155,6 +155,11 @@ class Verifier {
       want.error = e.diagnostics().front().message;
     }
     if (!want.error.empty()) return bad_op(i, "E0905", std::move(want.error));
+    if (dims_.symbols().size() > g_.dims.symbols().size()) {
+      return bad_op(i, "E0907",
+                    fmt::format("the dim '{}' of a body is none of the graph's around it",
+                                dims_.symbols().back().name));
+    }
     if (op.results != want.types.size()) {
       return bad_op(
           i, "E0905",
@@ -221,8 +226,7 @@ class Verifier {
     if (op.kind == OpKind::param) return param(i);
     uint32_t next = op.result.index + op.results;
     for (size_t k = op.operands.size(); k-- > first_argument(op) && op.kind != OpKind::read;) {
-      if (!g_.value(op.operands[k]).state) continue;
-      params_of_[--next] = params_of_[op.operands[k].index];
+      if (g_.value(op.operands[k]).state) version(i, --next, params_of_[op.operands[k].index]);
     }
     if (!takes_state(op.kind, 0).value_or(false)) return;
     const uint32_t p = params_of_[op.operands[0].index];
@@ -241,19 +245,19 @@ class Verifier {
     }
   }
 
+  void version(uint32_t i, uint32_t value, uint32_t param) {
+    if (param == kNoParam) return;
+    if (g_.values()[value].param == OpId{param}) {
+      params_of_[value] = param;
+    } else {
+      bad_op(i, "E0905", fmt::format("%{} is a version of another param than it says", value));
+    }
+  }
+
   void param(uint32_t i) {
     const Op& op = g_.ops()[i];
-    params_of_[op.result.index] = i;
-    const TensorType& type = g_.type(op.result);
-    if (std::holds_alternative<HandleAttr>(op.attrs) && type != TensorType{DType::b1, {}} &&
-        type != TensorType{DType::i32, {}}) {
-      bad_op(i, "E0905", fmt::format("a handle is b1[] or i32[], not {}", to_string(type, &dims_)));
-    }
+    version(i, op.result.index, i);
     if (!std::holds_alternative<RingAttr>(op.attrs)) return;
-    if (type != kRingType) {
-      bad_op(i, "E0905",
-             fmt::format("the ring is {}, not {}", to_string(kRingType), to_string(type, &dims_)));
-    }
     if (depth_ == 0 && std::exchange(ring_, true)) bad_op(i, "E0908", "there are two rings");
   }
 

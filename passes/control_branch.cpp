@@ -138,7 +138,7 @@ double scratch_us(const ValueRegion& region, const Draft& to) {
       for (const ir::Op& op : body.ops()) {
         if (op.kind != OpKind::update) continue;
         const double bytes = static_cast<double>(to.graph.type(region.args[k]).bytes());
-        us += 2 * (kPrices.row_us + kControlPrices.edge_us + 2 * bytes / kPrices.bytes_per_us);
+        us += 2 * (kSmallKernelUs + 2 * bytes / kPrices.bytes_per_us);
         break;
       }
     }
@@ -159,7 +159,6 @@ std::pair<Lowering, std::string> choose_branch(const ValueRegion& region, bool t
   const bool on_host =
       std::any_of(sides.begin(), sides.end(), [](const BodyPrice& p) { return p.on_host; });
   const auto count = static_cast<double>(sides.size());
-  const ControlPrices& price = kControlPrices;
   int64_t kernels = 0;
   double select_us = scratch_us(region, to), run_us = 0;
   bool idle = false;  // some side has nothing to run
@@ -171,12 +170,10 @@ std::pair<Lowering, std::string> choose_branch(const ValueRegion& region, bool t
   }
   // Every side is taken as often as the others.
   const double others = static_cast<double>(kernels) * (count - 1) / count;
-  const double predicate_us = run_us + others * price.guarded_us;
-  const double turn_us = !two_way ? price.switch_us
-                         : idle   ? (price.if_us + price.if_taken_us) / 2
-                                  : price.if_taken_us;
-  const double node_us = run_us + turn_us;
-  const double host_us = run_us + price.host_us + price.launch_us;
+  const double predicate_us = run_us + others * kLeavingKernelUs;
+  const double node_us =
+      run_us + (idle ? (kPrices.branch_us + kPrices.skipped_us) / 2 : kPrices.branch_us);
+  const double host_us = run_us + kHostTurnUs;
 
   const std::string what = fmt::format("{} kernel{} in all", kernels, kernels == 1 ? "" : "s");
   const bool can_select = all(&BodyPrice::pure), can_predicate = all(&BodyPrice::leaf);

@@ -25,6 +25,7 @@ struct Turn {
 struct Variables {
   std::vector<ValueId> carried, stacks;
   ValueId counter;
+  ValueId more;  // of a guarded copy: whether there is another
 };
 
 class LoopLowerer {
@@ -107,7 +108,7 @@ class LoopLowerer {
   // ---- copies in a row
 
   Lowered unroll() {
-    const bool concat = *plan_.limit <= kControlPrices.most_concat;
+    const bool concat = *plan_.limit <= kControlLimits.most_concat;
     std::vector<std::vector<ValueId>> rows(rows_);
     std::vector<ValueId> stacks = concat ? std::vector<ValueId>{} : new_stacks(to_);
     for (int64_t i = 0; i < *plan_.limit; ++i) {
@@ -163,7 +164,7 @@ class LoopLowerer {
   }
 
   /// The arguments of a body that takes variables, captured values and state: as params and inputs.
-  Variables arguments_here(Draft& to, Turn& turn) const {
+  Variables arguments_here(Draft& to, Turn& turn, bool tells = false) const {
     const ir::Graph& body = r_.bodies[0];
     Variables v;
     turn.args.assign(r_.args.size(), {});
@@ -182,6 +183,7 @@ class LoopLowerer {
       const TensorType& type = body.type(op.result);
       turn.args[k] = r_.written[k] ? to.param(arg, type, op.attrs) : to.input(arg, type);
     }
+    if (tells) v.more = to.param("more", TensorType{DType::b1, {}}, ir::LocalAttr{});
     if (counts_) turn.i = to.read(v.counter);
     for (size_t k = 0; k < r_.carried; ++k) turn.args[k] = to.read(v.carried[k]);
     return v;
@@ -254,16 +256,14 @@ class LoopLowerer {
   ir::Graph guarded_body(bool runs, bool tells = true) const {
     Draft to = r_.draft(to_, 0);
     Turn turn;
-    Variables v = arguments_here(to, turn);
-    ValueId flag;
-    if (tells) flag = to.param("more", TensorType{DType::b1, {}}, ir::LocalAttr{});
+    Variables v = arguments_here(to, turn, tells);
     if (!runs) return std::move(to.graph);
     const ValueId i = turn.i;
     const std::vector<ValueId> rows = step(to, turn);
     stack(to, v, rows, i);
     turn.i = after(to, i, 1);
     store(to, v, turn);
-    if (tells) to.assign(flag, more(to, turn));
+    if (tells) to.assign(v.more, more(to, turn));
     return std::move(to.graph);
   }
 
@@ -360,7 +360,7 @@ Lowered lower_loop(Draft& to, const ValueRegion& region, const LoopPlan& plan) {
 
 LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lowering asked,
                      int64_t copies, const Options& options) {
-  const ControlPrices& price = kControlPrices;
+  const ControlLimits& limits = kControlLimits;
   const bool condition = region.bodies.size() > 1;
   BodyPrice body = price_body(region.bodies[0], options);
   bool on_host = body.on_host, leaf = body.leaf();
@@ -372,7 +372,7 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
     leaf &= asks.leaf();
   }
   const int64_t kernels = std::max<int64_t>(body.assigned_kernels(), 1);
-  const double us = std::max(body.assigned_us(), price.edge_us);
+  const double us = std::max(body.assigned_us(), kPrices.chain_edge_us);
   // The most that this many kernels an iteration allow.
   const auto within = [&](int64_t most) { return !limit || *limit <= most / kernels; };
 
@@ -383,9 +383,9 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
   const std::string trips = limit ? fmt::format("{} iterations", *limit) : "an unknown number";
   const std::string what =
       fmt::format("{}{} of {}", condition && limit ? "at most " : "", trips, each);
-  const bool can_unroll = limit && (!condition || leaf) && within(price.most_unrolled);
+  const bool can_unroll = limit && (!condition || leaf) && within(limits.most_unrolled);
   // Copies that leave at once must not cost more than two turns of a WHILE.
-  const auto most = condition ? static_cast<int64_t>(2 * price.while_us / price.guarded_us)
+  const auto most = condition ? static_cast<int64_t>(2 * kPrices.while_us / kLeavingKernelUs)
                               : options.unroll_limit;
   const bool small = limit && (*limit <= 1 || within(most));
   if (limit == 0 ||
@@ -397,25 +397,26 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
     return plan;
   }
   plan.lowering = on_host || asked == Lowering::host ? Lowering::host : Lowering::node;
-  const double turn_us =
-      plan.lowering == Lowering::host ? price.host_us + price.launch_us : price.while_us;
-  if (copies == 0) {
-    const double enough = turn_us / (price.while_share * us);
+  const double turn_us = plan.lowering == Lowering::host ? kHostTurnUs : kPrices.while_us;
+  const bool by_price = copies == 0;
+  if (by_price) {
+    const double enough = turn_us / (limits.while_share * us);
     copies = std::max<int64_t>(1, static_cast<int64_t>(std::min(enough, 1e6)) + 1);
     if (enough <= 1) copies = 1;
     if (condition) {
-      const auto expected = static_cast<double>(std::min(limit.value_or(price.trips), price.trips));
+      const auto expected =
+          static_cast<double>(std::min(limit.value_or(limits.trips), limits.trips));
       const double best =
-          std::sqrt(2 * turn_us * expected / (price.guarded_us * static_cast<double>(kernels)));
+          std::sqrt(2 * turn_us * expected / (kLeavingKernelUs * static_cast<double>(kernels)));
       copies = std::min(copies, std::max<int64_t>(1, static_cast<int64_t>(best)));
     }
   }
-  copies = std::min(copies, std::max<int64_t>(1, price.most_kernels / kernels));
+  copies = std::min(copies, std::max<int64_t>(1, limits.most_kernels / kernels));
   if (limit) copies = std::min(copies, *limit);
   if ((condition && !leaf) || on_host) copies = 1;
   plan.copies = copies;
-  if (!condition && copies > 1) {  // a few more, where that leaves less over
-    const int64_t last = std::min({2 * copies - 1, price.most_kernels / kernels, *limit});
+  if (by_price && !condition && copies > 1) {  // a few more, where that leaves less over
+    const int64_t last = std::min({2 * copies - 1, limits.most_kernels / kernels, *limit});
     for (int64_t c = copies + 1; c <= last; ++c) {
       if (*limit % c < *limit % plan.copies) plan.copies = c;
     }

@@ -20,9 +20,6 @@ using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 
-/// Of a copy of nothing much.
-double copy_us() { return kPrices.row_us + kControlPrices.edge_us; }
-
 /// Assumed where an inner loop's count is not known any more.
 constexpr int64_t kInnerTrips = 16;
 
@@ -56,7 +53,7 @@ class Pricer {
       case OpKind::send:
         price_.sends = true;
         price_.kernels += 1;
-        price_.us += copy_us();
+        price_.us += kSmallKernelUs;
         wanted_.push_back(op.operands[1]);
         to_[op.result.index] = to_[op.operands[0].index];
         return;
@@ -67,7 +64,7 @@ class Pricer {
       case OpKind::host:
         price_.host_ops += 1;
         price_.on_host = true;
-        price_.us += kControlPrices.host_us;
+        price_.us += kHostTurnUs;
         break;
       default:
         break;
@@ -94,10 +91,9 @@ class Pricer {
         branch ? branch->lowering : std::get<ir::LoopAttr>(op.attrs).lowering;
     price_.on_host |= lowering == ir::Lowering::host;
     price_.kernels += kernels + (lowering == ir::Lowering::node ? 1 : 0);
-    const double turn_us = lowering == ir::Lowering::host
-                               ? kControlPrices.host_us + kControlPrices.launch_us
-                           : branch ? kControlPrices.if_taken_us
-                                    : kControlPrices.while_us;
+    const double turn_us = lowering == ir::Lowering::host ? kHostTurnUs
+                           : branch                       ? kPrices.branch_us
+                                                          : kPrices.while_us;
     if (lowering == ir::Lowering::predicate) {
       price_.us += all_us;
     } else {
@@ -153,7 +149,7 @@ class Pricer {
       }
       k.bytes_moved = bytes_moved(k.body);
       price_.kernels += 1;
-      price_.us += estimate_us(k, options_.target) + kControlPrices.edge_us;
+      price_.us += estimate_us(k, options_.target) + kPrices.chain_edge_us;
     }
   }
 
@@ -167,7 +163,7 @@ class Pricer {
 
 }  // namespace
 
-double BodyPrice::assigned_us() const { return us + static_cast<double>(copies) * copy_us(); }
+double BodyPrice::assigned_us() const { return us + static_cast<double>(copies) * kSmallKernelUs; }
 
 BodyPrice price_body(const ir::Graph& body, const Options& options) {
   return Pricer(body, options).run();

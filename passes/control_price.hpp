@@ -1,5 +1,4 @@
-// What branches and loops cost by each lowering. Measured on one H200 (driver 580, CUDA 13.0), in
-// microseconds, and checked in, as those of prices.hpp are.
+// What branches and loops cost by each lowering: the prices of prices.hpp applied to bodies.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +6,28 @@
 
 #include "ir/graph.hpp"
 #include "passes/options.hpp"
+#include "passes/prices.hpp"
 
 namespace braid {
 
-struct ControlPrices {
-  double guarded_us = 0.55;   // a guarded kernel that leaves at once, in a chain
-  double if_us = 6.5;         // an IF node that is skipped, with the kernel that sets it ...
-  double if_taken_us = 10.4;  // ... and one that runs a body of one kernel, which is counted in
-  double switch_us = 8.2;     // a SWITCH node of four bodies
-  double while_us = 3.9;      // an iteration of a WHILE node, beside the body's kernels
-  double host_us = 6.4;       // a wait of the host in the middle of a script
-  double launch_us = 2;       // a graph more to launch
-  double edge_us = 0.5;       // from one kernel of a chain to the next
-  // Choices. A WHILE's body is copied until its own price is at most this part of the copies', ...
+/// What the control pass chooses by, beside prices.
+struct ControlLimits {
+  /// A WHILE's body is copied until the node's own price is at most this part of the copies', ...
   double while_share = 0.03;
-  // ... but with a condition no further than pays for this many iterations, where the limit does
-  // not say that there are fewer: what is left of the last copies leaves one by one.
+  /// ... but with a condition no further than pays for this many iterations, where the limit does
+  /// not say that there are fewer: what is left of the last copies leaves one by one.
   int64_t trips = 128;
   int64_t most_kernels = 1024;      // of a WHILE's body
   int64_t most_unrolled = 1 << 16;  // kernels, where somebody asks for a loop to be unrolled
   int64_t most_concat = 64;         // rows that one concat stacks
 };
-inline constexpr ControlPrices kControlPrices{};
+inline constexpr ControlLimits kControlLimits{};
+
+/// A kernel in a chain that does next to nothing, and one that leaves at once.
+inline constexpr double kSmallKernelUs = kPrices.row_us + kPrices.chain_edge_us;
+inline constexpr double kLeavingKernelUs = kPrices.leaves_us + kPrices.chain_edge_us;
+/// What a region costs that the host drives, each time it takes a side.
+inline constexpr double kHostTurnUs = kPrices.host_sync_us + kPrices.graph_launch_us;
 
 /// What a body does and is predicted to take.
 struct BodyPrice {

@@ -56,6 +56,7 @@ Choice choose(const Tasks& tasks, Choice chain, const Options& o, const Prices& 
   const double chain_us = chain.prediction.us;
   Choice best = std::move(chain);
   double limit = std::min(chain_us * (1 - prices.least_gain), chain_us - prices.least_gain_us);
+  if (bounds.least_us(most) >= limit) return best;
   // Large bodies begin where more lanes can no longer be of much use.
   const double useful = tasks.size() <= kSmall ? 2 : std::clamp(bounds.parallelism(), 2.0, 32.0);
   uint32_t lanes = std::min(std::bit_ceil(static_cast<uint32_t>(useful)), most);

@@ -147,7 +147,7 @@ void set_slab_bytes(Program& p, uint32_t region, int64_t bytes) {
   Region& r = p.regions[region];
   Buffer& slab = p.buffers[r.slab];
   slab.bytes = bytes;
-  slab.type = {DType::u8, Shape::of(std::vector<int64_t>{bytes})};
+  slab.type = {DType::i8, Shape::of(std::vector<int64_t>{bytes})};
   for (size_t s = 0; s < r.args.size(); ++s) {
     View& view = p.views[r.args[s]];
     if (view.buffer != r.slab) continue;

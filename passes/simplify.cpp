@@ -118,7 +118,7 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter, size_t arguments) {
     if (auto* host = std::get_if<ir::HostAttr>(&op.attrs)) host->function = carry(host->function);
     if (auto* send = std::get_if<ir::SendAttr>(&op.attrs)) send->text = carry(send->text);
     const auto body = [&](uint32_t& b) {
-      out.bodies.push_back(simplify(graph.bodies[b], arguments_of_bodies(op)));
+      out.bodies.push_back(graph.bodies[b]);
       b = static_cast<uint32_t>(out.bodies.size() - 1);
     };
     if (auto* branch = std::get_if<ir::BranchAttr>(&op.attrs)) {
@@ -146,9 +146,8 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter, size_t arguments) {
   return out;
 }
 
-}  // namespace
-
-ir::Graph simplify(const ir::Graph& graph, size_t arguments) {
+/// All but what is in bodies.
+ir::Graph simplify_outermost(const ir::Graph& graph, size_t arguments) {
   Rewriter rewriter(graph);
   EqualOps equal_ops(rewriter);
   for (uint32_t i = 0; i < rewriter.ops.size(); ++i) {
@@ -161,6 +160,19 @@ ir::Graph simplify(const ir::Graph& graph, size_t arguments) {
     if (first != i) rewriter.replace(op.result, rewriter.ops[first].result);
   }
   return emit(graph, rewriter, arguments);
+}
+
+}  // namespace
+
+ir::Graph simplify(const ir::Graph& graph, size_t arguments) {
+  if (graph.bodies.empty()) return simplify_outermost(graph, arguments);
+  ir::Graph inner = graph;
+  for (const ir::Op& op : graph.ops()) {
+    for (uint32_t b : ir::bodies_of(op)) {
+      inner.bodies[b] = simplify(graph.bodies[b], arguments_of_bodies(op));
+    }
+  }
+  return simplify_outermost(inner, arguments);
 }
 
 }  // namespace braid

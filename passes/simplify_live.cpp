@@ -78,8 +78,9 @@ class Finder {
     for (uint32_t i = 0; i < g_.ops().size(); ++i) {
       const ir::Op& op = g_.ops()[i];
       if (op.kind != OpKind::param) continue;
-      const bool sent = std::holds_alternative<ir::RingAttr>(op.attrs) && newest[i] != op.result;
-      if (stays(i) || sent) mark(rewriter_.now(newest[i]));
+      const ValueId last = unwritten(rewriter_.now(newest[i]));
+      const bool sent = std::holds_alternative<ir::RingAttr>(op.attrs) && last != op.result;
+      if (stays(i) || sent) mark(last);
     }
   }
 
@@ -90,10 +91,11 @@ class Finder {
                        [&](uint32_t b) { return ir::writes_argument(g_.bodies[b], at); });
   }
 
-  void mark(ValueId v) {
+  ValueId unwritten(ValueId v) const {
     while (found_.through[v.index].valid()) v = rewriter_.now(found_.through[v.index]);
-    found_.live[g_.value(v).def.index] = true;
+    return v;
   }
+  void mark(ValueId v) { found_.live[g_.value(unwritten(v)).def.index] = true; }
 
   const ir::Graph& g_;
   const Rewriter& rewriter_;

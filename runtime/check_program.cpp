@@ -67,7 +67,7 @@ class Checker {
     const Buffer& b = p_.buffers[i];
     require(b.type.shape.is_static(), "buffer {} ({}) has no fixed size", i, b.name);
     if (b.segment == Segment::handle) {
-      require(b.bytes == 0 && decides(b.type), "buffer {} ({}) is no handle", i, b.name);
+      require(decides(b.type), "buffer {} ({}) is {}, and no handle", i, b.name, to_string(b.type));
       return;
     }
     require(b.bytes >= b.type.bytes(), "buffer {} ({}) has {} bytes, its type needs {}", i, b.name,
@@ -173,6 +173,7 @@ class Checker {
 void check_program(const Program& program) {
   Checker(program).run();
   check_regions(program);
+  check_messages(program);
 }
 
 }  // namespace braid::runtime

@@ -19,6 +19,10 @@ void check_program(const Program& program);
 /// bodies and scripts for itself, and only kernels for which it was made see a handle.
 void check_regions(const Program& program);
 
+/// The part that concerns messages: sends are of the forms that they are said to have, and only
+/// kernels that send see the ring.
+void check_messages(const Program& program);
+
 /// Throws the Error if not `ok`.
 template <class... Args>
 void require(const Program& program, bool ok, fmt::format_string<Args...> text, Args&&... args) {

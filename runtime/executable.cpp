@@ -29,11 +29,34 @@ void refuse_conditionals(const Program& program) {
 
 }  // namespace
 
+void Ticket::Impl::finish() const {
+  if (ring) ring->refuse_inside();
+  {
+    const Current current(context);
+    context->check(context->driver->cuEventSynchronize(mark->event()), "cuEventSynchronize", *what);
+  }
+  if (ring) ring->finish(*launch);
+}
+
 void Ticket::wait() {
   if (!impl_) return;
-  const Current current(impl_->context);
-  impl_->context->check(impl_->context->driver->cuEventSynchronize(impl_->mark->event()),
-                        "cuEventSynchronize", *impl_->what);
+  impl_->finish();
+  if (impl_->ring) impl_->ring->rethrow(*impl_->launch);
+}
+
+HostTensor Ticket::item(std::string_view label) const {
+  if (!impl_ || !impl_->ring) {
+    throw_error("E0862",
+                fmt::format("there is no item '{}': the program sends no messages", label));
+  }
+  impl_->finish();
+  return impl_->ring->item(*impl_->launch, label);
+}
+
+std::map<std::string, Message, std::less<>> Ticket::items() const {
+  if (!impl_ || !impl_->ring) return {};
+  impl_->finish();
+  return impl_->ring->items(*impl_->launch);
 }
 
 bool Ticket::done() const {
@@ -45,12 +68,13 @@ bool Ticket::done() const {
   return true;
 }
 
-Executable::Executable(Program program, Store store, const HostFunctions& functions) {
+Executable::Executable(Program program, Store store, const HostFunctions& functions,
+                       MessageOptions messages) {
   runtime::check_program(program);
   impl_ = std::make_unique<Impl>(std::move(program), store);
   try {
     const Current current(impl_->context);
-    impl_->build(functions);
+    impl_->build(functions, std::move(messages));
   } catch (...) {
     const std::vector<std::string> declared = impl_->placement.declared;
     impl_.reset();
@@ -69,13 +93,20 @@ Store Executable::store() const { return impl_->store; }
 
 Ticket Executable::launch(Stream stream, LaunchMode mode) {
   const Current current(impl_->context);
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   Ticket ticket;
   ticket.impl_ = std::make_shared<Ticket::Impl>();
   ticket.impl_->context = impl_->context;
   ticket.impl_->what = impl_->launch_text;
   ticket.impl_->mark = impl_->enqueue(stream ? stream : impl_->stream.get(), mode);
+  ticket.impl_->ring = impl_->ring;
+  ticket.impl_->launch = impl_->launched;
   return ticket;
+}
+
+std::unique_lock<std::mutex> Executable::Impl::enter() const {
+  if (ring) ring->refuse_inside();
+  return std::unique_lock(mutex);
 }
 
 MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
@@ -86,6 +117,7 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
   // Held until the launch is in the store's books: nobody may slip in between.
   std::unique_lock<std::mutex> books(shared.mutex, std::defer_lock);
   if (!program.params.empty()) books.lock();
+  if (ring) launched = ring->begin();
   try {
     if (last && (on != stream.get() || last->stream != stream.get())) {
       context->check(driver.cuStreamWaitEvent(on, last->event(), 0), "cuStreamWaitEvent",
@@ -98,6 +130,7 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
   } catch (...) {
     // Part of it may run, and there is no mark that others could wait for.
     driver.cuStreamSynchronize(on);
+    if (ring) ring->abandon(*launched, on);
     throw;
   }
   mark->stream = on;

@@ -18,18 +18,21 @@ Executable::Impl::Impl(Program p, Store s)
 }
 
 Executable::Impl::~Impl() {
-  if (!last) return;
-  Driver& driver = *context->driver;
-  if (driver.cuCtxPushCurrent(context->handle) == CUDA_SUCCESS) {
-    driver.cuEventSynchronize(last->event());
-    CUcontext popped = nullptr;
-    driver.cuCtxPopCurrent(&popped);
+  if (last) {
+    Driver& driver = *context->driver;
+    if (driver.cuCtxPushCurrent(context->handle) == CUDA_SUCCESS) {
+      driver.cuEventSynchronize(last->event());
+      CUcontext popped = nullptr;
+      driver.cuCtxPopCurrent(&popped);
+    }
   }
+  if (ring) ring->close();
+  if (!last) return;
   const std::lock_guard lock(store.impl()->mutex);
   store.impl()->forget(this);
 }
 
-void Executable::Impl::build(const HostFunctions& host_functions) {
+void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages) {
   {
     const std::lock_guard lock(store.impl()->mutex);
     placement = declare(*store.impl(), program, 1);
@@ -37,6 +40,9 @@ void Executable::Impl::build(const HostFunctions& host_functions) {
   writes_params = std::any_of(program.params.begin(), program.params.end(),
                               [](const ParamBinding& p) { return p.written; });
   stream = runtime::make_stream(context);
+  if (!program.messages.empty()) {
+    ring = std::make_shared<runtime::Ring>(context, program, std::move(messages), stream.get());
+  }
   place_buffers();
   initial_scalars();
   load_kernels();
@@ -87,7 +93,8 @@ void Executable::Impl::place_buffers() {
       case Segment::handle:
         break;  // made with the graph
       case Segment::ring:
-        ensure(false, "no pass makes such a buffer");
+        bases[i] = ring->control();
+        break;
     }
   }
 }

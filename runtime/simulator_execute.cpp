@@ -119,12 +119,13 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
     const Bound bound = record.bound[i];
     if (bound != Bound::handle && !read_argument(call, i, who, value, places[i])) return false;
     if (bound == Bound::input) inputs[slot.name] = widen(value);
-    if (bound == Bound::param || bound == Bound::handle) params[slot.name] = widen(value);
+    if (bound == Bound::param) params[slot.name] = widen(value);
   }
 
   ir::TensorMap outputs;
+  ir::Observed sent;
   try {
-    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide);
+    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide, {}, &sent);
   } catch (const std::bad_alloc&) {
     fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
     return false;
@@ -136,6 +137,15 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
   for (size_t i = begin; i < end; ++i) {
     const ArgSlot& slot = record.args[i];
     if (slot.role == Role::in || bytes_of(slot) == 0) continue;
+    if (record.bound[i] == Bound::ring) {
+      std::byte* const memory = places[i].memory->bytes.data() + places[i].offset;
+      RingControl control;
+      std::memcpy(&control, memory, sizeof control);
+      if (!send(record.body, sent.messages, control, who)) return false;
+      std::memcpy(memory, &control, sizeof control);
+      continue;
+    }
+    if (record.bound[i] == Bound::handle && !params.contains(slot.name)) continue;
     const ir::TensorMap& results = record.bound[i] == Bound::output ? outputs : params;
     const HostTensor value = narrow(results.at(slot.name));
     if (record.bound[i] == Bound::handle) {

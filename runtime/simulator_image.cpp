@@ -81,6 +81,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     if (op.kind != ir::OpKind::input && op.kind != ir::OpKind::param) continue;
     const Bound bound = op.kind == ir::OpKind::input                       ? Bound::input
                         : std::holds_alternative<ir::HandleAttr>(op.attrs) ? Bound::handle
+                        : std::holds_alternative<ir::RingAttr>(op.attrs)   ? Bound::ring
                                                                            : Bound::param;
     of_body[std::string(record.body.strings[op.name])] = {bound, record.body.type(op.result)};
   }
@@ -105,6 +106,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     const Bound bound = found->second.first;
     const bool role_fits = bound == Bound::input   ? slot.role == Role::in
                            : bound == Bound::param ? true
+                           : bound == Bound::ring  ? slot.role == Role::inout
                                                    : slot.role == Role::out;
     if (!role_fits) {
       *why = fmt::format("argument '{}' of kernel {} has role {}, which its body does not allow",

@@ -3,16 +3,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "ir/tensor.hpp"
+#include "ir/interpret.hpp"
+#include "ir/ring.hpp"
 #include "runtime/simulator.hpp"
 
 namespace braid::runtime::sim {
@@ -45,8 +48,9 @@ struct Allocation {
   std::vector<Touch> touches;    // the latest ones: what newer ones imply is dropped
 };
 
-/// `handle`: a param that is the value of a conditional node. `guard`: none of the body's.
-enum class Bound : uint8_t { input, param, output, handle, guard };
+/// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`:
+/// none of the body's.
+enum class Bound : uint8_t { input, param, output, handle, ring, guard };
 
 /// A kernel record of an image.
 struct KernelRecord {
@@ -82,6 +86,9 @@ struct Call {
   std::vector<uint64_t> args;
 };
 
+/// Writes a message into the ring, or counts it as dropped.
+void append(RingControl& control, const ir::Message& message);
+void end_launch(RingControl& control);
 /// The bytes a call reads and writes, without empty ones.
 std::vector<Range> ranges_of(const Call& call);
 /// Bytes of the host's memory that running a call takes: what the interpreter holds, and each
@@ -172,6 +179,18 @@ struct StreamState {
   bool blocking = false;  // ordered with the legacy default stream
 };
 
+/// A copy from page-locked memory of the host's, which must stay as it is until the copy is over.
+struct Upload {
+  const std::byte* from = nullptr;
+  size_t bytes = 0;
+  size_t hash = 0;  // of what was copied
+  uint64_t stream = 0, sequence = 0;
+};
+
+inline size_t hash_of(const std::byte* bytes, size_t count) {
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), count});
+}
+
 struct EventState {
   Clock clock;
   bool timing = true;
@@ -216,6 +235,9 @@ class State final : public Simulator {
 
   // Order.
   StreamState* find_stream(uint64_t handle);
+  /// The host has waited for everything before `clock`. Reports page-locked bytes that changed
+  /// while a copy of them might not have been over.
+  void wait_for(const Clock& clock);
   /// The next operation on a stream; its clock is the stream's afterwards.
   void begin_operation(uint64_t stream);
   /// Enters what an operation touches; reports accesses that are not ordered with earlier ones.
@@ -237,6 +259,9 @@ class State final : public Simulator {
                      Place& place);
   bool set_handle(uint64_t handle, const HostTensor& value, const std::string& who,
                   HandleValues* values);
+  /// Appends what the sends of a kernel's body gave, in op order. False if there is no ring.
+  bool send(const ir::Graph& body, const std::vector<ir::Message>& messages, RingControl& control,
+            const std::string& who);
   /// Runs nothing if one of its kernels needs more memory than there is.
   CUresult launch(Exec& exec, uint64_t stream);
   friend class Run;
@@ -266,7 +291,8 @@ class State final : public Simulator {
   uint64_t next_address_ = 0x7f0000000000;
   Table<Allocation> memory_;  // by base address
   std::map<void*, std::vector<std::byte>> host_memory_;
-  Table<uint64_t> freed_;  // base address -> bytes; addresses are never given out again
+  std::vector<Upload> uploads_;  // those that the host has not waited for
+  Table<uint64_t> freed_;        // base address -> bytes; addresses are never given out again
   Table<Library> libraries_;
   Table<Function> functions_;
   Table<Graph> graphs_;

@@ -50,7 +50,7 @@ std::string end_text(const ir::Graph& body, const Sink& send, const Signature& s
 }
 
 std::string count_launch(const Sink& send, const Signature& signature) {
-  return fmt::format("++{}->launch;", signature.args[send.arg].name);
+  return fmt::format("braid_end_launch({});", signature.args[send.arg].name);
 }
 
 std::vector<std::string> numbers_of(ExprWriter& writer, const Sink& send) {

@@ -6,9 +6,13 @@ namespace {
 constexpr std::string_view kMessages =
     R"cuda(
 // ---- Messages to the host, by one thread: ir/ring.hpp has the layout ----
+struct braid_ring_host {
+  braid_u64 consumed;
+  unsigned ended, unused;
+};
 struct braid_ring {
   unsigned char* bytes;
-  const volatile braid_u64* consumed;
+  volatile braid_ring_host* host;
   braid_u64 head, tail;
   unsigned capacity, launch, dropped, unused[5];
 };
@@ -40,7 +44,7 @@ __device__ inline unsigned char* braid_send_begin(braid_ring* ring, braid_u64 by
   const braid_u64 end = ring->head + skip + bytes, room = capacity - capacity / 8 * spare;
   bool fits = bytes <= capacity / 4;
   if (fits && end - ring->tail > room) {
-    ring->tail = *ring->consumed;
+    ring->tail = ring->host->consumed;
     fits = end - ring->tail <= room;
   }
   if (!fits) {
@@ -57,6 +61,11 @@ __device__ inline void braid_send_end(braid_ring* ring, unsigned char* record, u
                                       braid_u64 bytes) {
   braid_send_ready(ring, record, id, (unsigned)bytes, ring->dropped);
   ring->dropped = 0;
+}
+__device__ inline void braid_end_launch(braid_ring* ring) {
+  ++ring->launch;
+  __threadfence_system();
+  ring->host->ended = ring->launch;
 }
 )cuda";
 

@@ -32,7 +32,7 @@ graph "g" {
   %0: b1[] = input "c"
   %1: i32[3] = input "x"
   %2: state i32[3] = param "p"
-  %3: i32[3], %4: state i32[3] = branch %0, %1, %2 "pick" {lowering=node} {
+  %3: i32[3], %4: state i32[3] = branch %0, %1, %2 "pick" {lowering=node, why="1 us < \"2 us\""} {
     body "else" {
       %0: i32[3] = input "x"
       %1: state i32[3] = param "p"
@@ -65,7 +65,7 @@ graph "fibonacci" {
   %1: i32[] = constant 1
   %2: i32[] = input "bound"
   %3: state i32[16] = param "ring" {sort=ring}
-  %4: i32[], %5: i32[], %6: i32[T], %7: state i32[16] = loop %0, %1, %2, %3 "fib" {carried=2, limit=T, unroll=2} {
+  %4: i32[], %5: i32[], %6: i32[T], %7: state i32[16] = loop %0, %1, %2, %3 "fib" {carried=2, limit=T, lowering=unroll, unroll=2, why="short"} {
     body "next" {
       %0: i32[] = input "i"
       %1: i32[] = input "a"

@@ -174,15 +174,19 @@ TEST_CASE("integer literals keep their extremes") {
   CHECK(error("%0: i64[] = constant 9223372036854775808").find("E0101") == 0);
 }
 
-TEST_CASE("the README's example is canonical") {
+TEST_CASE("the README's examples are canonical") {
   std::ifstream file(BRAID_SOURCE_DIR "/ir/README.md");
   const std::string readme{std::istreambuf_iterator<char>(file), {}};
-  const size_t begin = readme.find("```bir\n");
-  REQUIRE(begin != std::string::npos);
-  const std::string text = readme.substr(begin + 7, readme.find("```", begin + 7) - begin - 7);
-  const Graph g = parse(text);
-  CHECK(print(g) == text);
-  CHECK(g.dims.symbols()[0].max == 64);
+  std::vector<Graph> graphs;
+  for (size_t at = 0; (at = readme.find("```bir\n", at)) != std::string::npos;) {
+    at += 7;
+    const std::string text = readme.substr(at, readme.find("```", at) - at);
+    graphs.push_back(parse(text));
+    CHECK(print(graphs.back()) == text);
+  }
+  REQUIRE(graphs.size() == 2);
+  CHECK(graphs[0].bodies.size() == 4);
+  CHECK(graphs[1].dims.symbols()[0].max == 64);
 }
 
 TEST_CASE("spaces, comments, line ends and value numbers do not matter") {

@@ -193,7 +193,7 @@ class Ring {
  public:
   explicit Ring(uint32_t capacity) : bytes_(capacity / 8) {
     control_.bytes = reinterpret_cast<uint64_t>(bytes_.data());
-    control_.consumed = reinterpret_cast<uint64_t>(&consumed_);
+    control_.host = reinterpret_cast<uint64_t>(&host_);
     control_.capacity = capacity;
   }
   HostTensor argument() const {
@@ -215,18 +215,19 @@ class Ring {
   std::vector<Record> read() {
     std::vector<Record> records;
     while (true) {
-      auto* at = reinterpret_cast<std::byte*>(bytes_.data()) + consumed_ % control_.capacity;
+      auto* at = reinterpret_cast<std::byte*>(bytes_.data()) + host_.consumed % control_.capacity;
       RecordHeader h;
       std::memcpy(&h, at, sizeof h);
-      if (h.ready != static_cast<uint32_t>(consumed_) + 1) break;
+      if (h.ready != static_cast<uint32_t>(host_.consumed) + 1) break;
       REQUIRE(h.bytes % kRecordAlignment == 0);
-      REQUIRE(consumed_ % control_.capacity + h.bytes <= control_.capacity);
+      REQUIRE(host_.consumed % control_.capacity + h.bytes <= control_.capacity);
       if (h.id == kSkip) ++skips;
       if (h.id != kSkip) records.push_back({h, {at, at + h.bytes}});
       std::memset(at, 0, h.bytes);
-      consumed_ += h.bytes;
+      host_.consumed += h.bytes;
     }
-    CHECK(consumed_ == control_.head);
+    CHECK(host_.consumed == control_.head);
+    CHECK(host_.ended == control_.launch);
     return records;
   }
   const RingControl& control() const { return control_; }
@@ -234,7 +235,7 @@ class Ring {
 
  private:
   std::vector<uint64_t> bytes_;
-  uint64_t consumed_ = 0;
+  RingHost host_;
   RingControl control_;
 };
 
