@@ -18,7 +18,7 @@ constexpr int64_t kIterations = 1000;
 
 /// A chain of `kernels` products per iteration. With a condition the number of iterations is an
 /// input.
-Graph chain(int kernels, bool condition, LoopOpts options) {
+Graph chain(int kernels, bool condition) {
   Graph g("chain");
   const Tensor x = g.input("x", {f32, {1, 64}}), n = g.input("n", {i32, {}});
   const Tensor w = g.param("w", {f32, {64, 64}}, {.scale = 0.2});
@@ -27,13 +27,14 @@ Graph chain(int kernels, bool condition, LoopOpts options) {
     return h;
   };
   if (!condition) {
-    g.output("y", g.loop(kIterations, x, [&](Tensor, Tensor h) { return body(h); }, options));
+    g.output("y", g.loop(kIterations, x, [&](Tensor, Tensor h) { return body(h); }));
     g.output("n_out", n + 0.0);
     return g;
   }
   const std::vector<Tensor> out = g.while_(
       {x, n}, [](std::vector<Tensor> c) { return greater(c[1], 0); },
-      [&](std::vector<Tensor> c) { return std::vector<Tensor>{body(c[0]), c[1] - 1.0}; }, options);
+      [&](const std::vector<Tensor>& c) { return std::vector<Tensor>{body(c[0]), c[1] - 1.0}; },
+      options);
   g.output("y", out[0]);
   g.output("n_out", out[1]);
   return g;
@@ -83,7 +84,7 @@ void loops(const Device& device) {
         o.target = device.target();
         o.loops = way.lowering;
         o.unroll = way.unroll;
-        rows.push_back(time_one(device, way.name, chain(kernels, condition, {}), o));
+        rows.push_back(time_one(device, way.name, chain(kernels, condition), o));
       }
       const double best =
           std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
