@@ -9,6 +9,7 @@
 
 #include "frontend/compile.hpp"
 #include "runtime/measure.hpp"
+#include "runtime/nvrtc.hpp"
 
 namespace braid {
 namespace {
@@ -16,9 +17,15 @@ namespace {
 using ir::Lowering;
 constexpr int64_t kIterations = 1000;
 
+Executable make(const ir::Graph& g, const Store& store, const Options& o, MessageOptions m = {}) {
+  Program p = compile(g, o);
+  runtime::compile_modules(p, runtime::Cache::from_environment());
+  return {std::move(p), store, {}, std::move(m)};
+}
+
 /// A chain of `kernels` products per iteration. With a condition the number of iterations is an
 /// input.
-Graph chain(int kernels, bool condition) {
+ir::Graph chain(int kernels, bool condition) {
   Graph g("chain");
   const Tensor x = g.input("x", {f32, {1, 64}}), n = g.input("n", {i32, {}});
   const Tensor w = g.param("w", {f32, {64, 64}}, {.scale = 0.2});
@@ -29,15 +36,14 @@ Graph chain(int kernels, bool condition) {
   if (!condition) {
     g.output("y", g.loop(kIterations, x, [&](Tensor, Tensor h) { return body(h); }));
     g.output("n_out", n + 0.0);
-    return g;
+    return g.ir();
   }
   const std::vector<Tensor> out = g.while_(
       {x, n}, [](std::vector<Tensor> c) { return greater(c[1], 0); },
-      [&](const std::vector<Tensor>& c) { return std::vector<Tensor>{body(c[0]), c[1] - 1.0}; },
-      options);
+      [&](const std::vector<Tensor>& c) { return std::vector<Tensor>{body(c[0]), c[1] - 1.0}; });
   g.output("y", out[0]);
   g.output("n_out", out[1]);
-  return g;
+  return g.ir();
 }
 
 struct Row {
@@ -47,10 +53,10 @@ struct Row {
   double build_ms = 0;
 };
 
-Row time_one(const Device& device, const std::string& name, const Graph& g, Options o) {
+Row time_one(const Device& device, const std::string& name, const ir::Graph& g, Options o) {
   const auto start = std::chrono::steady_clock::now();
   Store store(device);
-  Executable e = build(g, store, o);
+  Executable e = make(g, store, o);
   const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
   e.write("x", random_tensor(e.type("x"), 1, "x"));
   HostTensor n(e.type("n"));
@@ -104,7 +110,7 @@ void loops(const Device& device) {
 
 constexpr int64_t kPrints = 100'000;
 
-Graph printing(bool prints) {
+ir::Graph printing(bool prints) {
   Graph g("printing");
   const Tensor x = g.input("x", {i32, {}});
   g.output("y", g.loop(kPrints, x, [&](Tensor, Tensor v) {
@@ -112,7 +118,7 @@ Graph printing(bool prints) {
     if (prints) g.print(next, "v");
     return next;
   }));
-  return g;
+  return g.ir();
 }
 
 /// Microseconds of one launch, waited for; checks every message.
@@ -133,7 +139,7 @@ double print_once(const Device& device, bool prints, int64_t start, std::string&
   Options o;
   o.target = device.target();
   Store store(device);
-  Executable e = build(printing(prints), store, o, {}, messages);
+  Executable e = make(printing(prints), store, o, messages);
   HostTensor x(e.type("x"));
   x.set(0, static_cast<double>(start));
   e.write("x", x);
