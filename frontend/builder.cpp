@@ -11,17 +11,6 @@
 namespace braid {
 namespace {
 
-[[noreturn]] void throw_misuse(std::string message, const Where& where) {
-  Diagnostic d;
-  d.code = "E0305";
-  d.message = std::move(message);
-  d.place = where.place;
-  throw Error(std::move(d));
-}
-
-constexpr const char* kNoGraph = "an operand is a Tensor that no graph made";
-constexpr const char* kTwoGraphs = "the operands belong to different graphs";
-
 /// Whether the dtype has a value for x: any for floats, which round.
 bool fits(double x, DType t) {
   switch (t) {
@@ -46,12 +35,12 @@ std::string Graph::Impl::scoped(std::string_view name) const {
   return scope.empty() ? std::string(name) : fmt::format("{}/{}", scope, name);
 }
 
-ir::Loc Graph::Impl::loc(const Where& where) {
-  const Place& p = where.place;
+ir::Loc loc_in(ir::Graph& graph, const Place& p) {
   if (!p.known()) return {};
-  // The IR keeps places of one line.
-  return {ir.strings.intern(p.file), p.line, p.column, p.end_line > p.line ? 0 : p.end_column};
+  return {graph.strings.intern(p.file), p.line, p.column, p.end_line > p.line ? 0 : p.end_column};
 }
+
+ir::Loc Graph::Impl::loc(const Where& where) { return loc_in(ir, where.place); }
 
 ir::ValueId Graph::Impl::emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
                               std::optional<TensorType> type, const Where& where,
@@ -189,6 +178,14 @@ ir::ValueId Graph::Impl::number(double x, DType dtype, Shape shape, const Where&
   return broadcast_last(scalar, shape, where);
 }
 
+void throw_misuse(std::string message, const Where& where) {
+  Diagnostic d;
+  d.code = "E0305";
+  d.message = std::move(message);
+  d.place = where.place;
+  throw Error(std::move(d));
+}
+
 Graph& graph_of(std::span<const In> operands) {
   Graph* graph = nullptr;
   for (const In& in : operands) {
@@ -205,23 +202,6 @@ Graph& graph_of(std::span<const In> operands) {
   return *graph;
 }
 
-TensorType Tensor::type() const {
-  if (graph_ == nullptr || graph_->poisoned(*this)) return {};
-  return graph_->ir_graph().type(ir::ValueId{id_});
-}
-
-Tensor Tensor::named(std::string_view name) const {
-  if (graph_ && !graph_->poisoned(*this)) {
-    Graph::Impl& g = graph_->impl();
-    ir::Op& op = g.ir.op(g.ir.value(ir::ValueId{id_}).def);
-    // Inputs and params are bound by their names.
-    if (op.kind != ir::OpKind::input && op.kind != ir::OpKind::param) {
-      op.name = g.ir.strings.intern(g.scoped(name));
-    }
-  }
-  return *this;
-}
-
 Scope::~Scope() {
   std::string& scope = graph_->impl().scope;
   scope.resize(length_);
@@ -230,33 +210,10 @@ Scope::~Scope() {
 Graph::Graph(std::string name) : impl_(std::make_unique<Impl>(std::move(name))) {}
 Graph::~Graph() = default;
 
-Tensor Graph::wrap(ir::ValueId v) { return Tensor(this, v.index); }
-
-ir::ValueId Graph::unwrap(const In& in) {
-  const Tensor* t = std::get_if<Tensor>(&in.value);
-  if (!t) throw_misuse("an operand must be a tensor, not a number", in.where);
-  if (!t->valid()) throw_misuse(kNoGraph, in.where);
-  if (&t->graph() != this) throw_misuse(kTwoGraphs, in.where);
-  if (poisoned(*t)) return {};
-  const auto it = impl_->params.find(t->id_);
-  if (it == impl_->params.end()) return ir::ValueId{t->id_};
-  Impl::Param& p = it->second;
-  if (!p.read.valid()) {
-    const ir::Op& op = impl_->ir.def(ir::ValueId{t->id_});
-    p.read = impl_->ir.add({ir::OpKind::read, {}, {p.version}, {}, op.name, op.loc});
-  }
-  return p.read;
-}
-
 bool Graph::poisoned(Tensor t) const { return t.id_ == UINT32_MAX; }
 void Graph::collect_errors(bool on) { impl_->collect = on; }
 std::vector<Diagnostic>& Graph::diagnostics() { return impl_->diagnostics; }
 const ir::Graph& Graph::ir_graph() const { return impl_->ir; }
-
-const ir::Graph& Graph::ir() const {
-  if (!impl_->diagnostics.empty()) throw Error(impl_->diagnostics);
-  return impl_->ir;
-}
 
 Tensor Graph::input(std::string_view name, TypeArg type, Where w) {
   return wrap(impl_->input(name, "input", type, {}, w));
@@ -270,6 +227,7 @@ ir::ValueId Graph::Impl::input(std::string_view name, std::string_view what, con
                                ir::Attrs attrs, const Where& w) {
   const std::string full = scoped(name);
   const std::string_view an = what == "input" ? "an" : "a";
+  if (!may_declare(fmt::format("{} {}", an, what), w)) return {};
   if (name.empty()) {
     fail("E0201", fmt::format("{} {} needs a name", an, what), w);
     return {};
@@ -284,28 +242,6 @@ ir::ValueId Graph::Impl::input(std::string_view name, std::string_view what, con
   if (v.valid()) input_names.insert(full);
   remember_labels(v, type);
   return v;
-}
-
-Tensor Graph::param(std::string_view name, TypeArg type, ParamOpts o, Where w) {
-  const std::string full = impl_->scoped(name);
-  if (name.empty()) {
-    impl_->fail("E0201", "a param needs a name", w);
-    return wrap({});
-  }
-  if (impl_->param_names.contains(full)) {
-    impl_->fail("E0201", fmt::format("there is a param '{}' already", full), w);
-    return wrap({});
-  }
-  const std::optional<TensorType> t = impl_->type_of(type, w);
-  if (!t) return wrap({});
-  const ir::ValueId v =
-      impl_->emit(ir::OpKind::param, ir::ParamAttr{o.init, o.scale}, {}, t, w, name);
-  if (v.valid()) {
-    impl_->param_names.insert(full);
-    impl_->remember_labels(v, type);
-    impl_->params[v.index] = {v, {}};
-  }
-  return wrap(v);
 }
 
 Tensor Graph::constant(const HostTensor& value, Where w) {
@@ -327,57 +263,6 @@ Tensor Graph::iota(TypeArg type, int axis, Where w) {
                 : ir::ValueId{});
 }
 
-namespace {
-
-/// The record of a tensor that is a param itself; an error for any other.
-Graph::Impl::Param* param_record(Graph& g, Tensor t, ir::ValueId id, std::string_view op,
-                                 const Where& w) {
-  if (!t.valid()) throw_misuse(kNoGraph, w);
-  if (&t.graph() != &g) throw_misuse(kTwoGraphs, w);
-  if (g.poisoned(t)) return nullptr;
-  const auto it = g.impl().params.find(id.index);
-  if (it != g.impl().params.end()) return &it->second;
-  g.impl().fail("E0304", fmt::format("{}: the target is no param", op), w, {g.impl().describe(id)});
-  return nullptr;
-}
-
-}  // namespace
-
-void Graph::assign(Tensor param, In value) {
-  Impl::Param* p = param_record(*this, param, ir::ValueId{param.id_}, "assign", value.where);
-  if (!p) return;
-  ir::ValueId v;
-  if (const double* number = std::get_if<double>(&value.value)) {
-    v = impl_->number(*number, param.dtype(), param.type().shape, value.where);
-  } else {
-    v = unwrap(value);
-  }
-  const ir::ValueId next =
-      impl_->emit(ir::OpKind::assign, {}, {p->version, v}, {}, value.where, "assign");
-  if (next.valid()) *p = {next, {}};
-}
-
-void Graph::update(Tensor param, In value, std::vector<In> starts) {
-  Impl::Param* p = param_record(*this, param, ir::ValueId{param.id_}, "update", value.where);
-  if (!p) return;
-  const auto operand = [&](const In& in, DType dtype, const Shape& shape) {
-    const double* number = std::get_if<double>(&in.value);
-    return number ? impl_->number(*number, dtype, shape, in.where) : unwrap(in);
-  };
-  Shape one;
-  for (int i = 0; i < param.rank(); ++i) one.push_back(Dim(1));
-  std::vector<ir::ValueId> operands{p->version, operand(value, param.dtype(), one)};
-  for (const In& start : starts) operands.push_back(operand(start, DType::i64, {}));
-  const ir::ValueId next =
-      impl_->emit(ir::OpKind::update, {}, std::move(operands), {}, value.where, "update");
-  if (next.valid()) *p = {next, {}};
-}
-
-Tensor Graph::read(Tensor param, Where w) {
-  if (!param_record(*this, param, ir::ValueId{param.id_}, "read", w)) return wrap({});
-  return wrap(unwrap(In(param, std::move(w))));
-}
-
 void Graph::output(std::string_view name, In value) {
   const std::string full = impl_->scoped(name);
   if (name.empty() || impl_->output_names.contains(full)) {
@@ -391,6 +276,7 @@ void Graph::output(std::string_view name, In value) {
     impl_->fail("E0301", fmt::format("output '{}' is a number, not a tensor", full), value.where);
     return;
   }
+  if (!impl_->may_declare("an output", value.where)) return;
   const ir::ValueId v = unwrap(value);
   impl_->output_names.insert(full);
   if (v.valid()) impl_->ir.outputs.push_back({full, v, impl_->loc(value.where)});
@@ -403,7 +289,7 @@ Scope Graph::scope(std::string_view name) {
 }
 
 void Graph::repeat(std::string_view prefix, int64_t count) {
-  impl_->ir.repeats.push_back({impl_->scoped(prefix), count});
+  impl_->level(0).ir.repeats.push_back({impl_->scoped(prefix), count});
 }
 
 void Graph::dim(std::string_view name, std::optional<int64_t> default_value,

@@ -6,13 +6,17 @@
 //   g.output("y", linear(g, "l2", h, 16));
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -279,6 +283,34 @@ struct HostOpts {
   bool pure = false;
 };
 
+struct BranchOpts {
+  ir::Lowering lowering = ir::Lowering::automatic;  // or select, predicate, node, host
+};
+/// What an iteration gives, and what a loop does: the next (last) values of what goes from
+/// iteration to iteration, and rows, stacked along a new first axis. Rows of iterations that did
+/// not happen are zeros.
+struct LoopValues {
+  std::vector<Tensor> carried{}, stacked{};
+};
+/// Closures of a loop. `i` is the number of the iteration, i32[], from 0.
+using LoopCondition = std::function<Tensor(Tensor i, const std::vector<Tensor>& carried)>;
+using LoopBody = std::function<LoopValues(Tensor i, const std::vector<Tensor>& carried)>;
+/// The most copies of a body in one iteration of a WHILE node, and kernels of an unrolled loop,
+/// that settings may ask for.
+inline constexpr int kMaxUnroll = 1024;
+inline constexpr int64_t kMaxUnrolledKernels = 1'000'000;
+struct LoopOpts {
+  ir::Lowering lowering = ir::Lowering::automatic;  // or unroll, node, host
+  int unroll = 0;  // copies of the body in one iteration of a WHILE node; 0: by price
+};
+struct WhileOpts {
+  std::optional<DimArg> limit{};  // the most iterations; stacked rows need it
+  ir::Lowering lowering = ir::Lowering::automatic;
+  int unroll = 0;
+};
+/// What `check` wants of every element.
+enum class Check : uint8_t { finite };
+
 /// Ops made while it lives are kept out of CUDA graphs: their kernels are launched one by one.
 class Outside {
  public:
@@ -323,6 +355,55 @@ class Graph {
   std::vector<Tensor> host(std::string_view function, std::vector<In> arguments,
                            std::vector<TypeArg> results = {}, HostOpts o = {},
                            Where w = Loc::current());
+
+  // Branches and loops take closures, which run once, at once. All calls but input, scalar and
+  // output work in them, tensors and params from outside too; what a closure makes ends with it,
+  // but for what it returns (E0307).
+
+  /// The result of one side; both give as many tensors, of the same types (E0308): a Tensor, a
+  /// std::vector<Tensor> or nothing. `pred` is b1 with one element.
+  template <std::invocable Then, std::invocable Else>
+  auto if_(In pred, Then then, Else otherwise, BranchOpts o = {}) {
+    static_assert(std::is_same_v<std::invoke_result_t<Then&>, std::invoke_result_t<Else&>>,
+                  "both sides return a Tensor, or a std::vector<Tensor>, or nothing");
+    return results_as<std::invoke_result_t<Then&>>(
+        branch(std::move(pred), {side(std::move(otherwise)), side(std::move(then))}, true, o));
+  }
+  /// Prints, checks and changes of params on one side alone.
+  template <std::invocable Then>
+  void if_(In pred, Then then, BranchOpts o = {}) {
+    if_(std::move(pred), std::move(then), [] {}, o);
+  }
+  /// The result of the case of that number: the first for a negative one, the last for one that is
+  /// too large. `index` is i32 with one element.
+  std::vector<Tensor> switch_(In index, std::vector<std::function<std::vector<Tensor>()>> cases,
+                              BranchOpts o = {});
+  Tensor switch_(In index, std::vector<std::function<Tensor()>> cases, BranchOpts o = {});
+  /// As long as the condition, asked before each iteration, gives true: b1 with one element. It
+  /// changes no param and sends no message.
+  LoopValues while_(std::vector<In> carried, LoopCondition condition, LoopBody body,
+                    WhileOpts o = {}, Where w = Loc::current());
+  std::vector<Tensor> while_(std::vector<In> carried,
+                             std::function<Tensor(const std::vector<Tensor>&)> condition,
+                             std::function<std::vector<Tensor>(const std::vector<Tensor>&)> body,
+                             WhileOpts o = {}, Where w = Loc::current());
+  Tensor while_(In carried, std::function<Tensor(Tensor)> condition,
+                std::function<Tensor(Tensor)> body, WhileOpts o = {}, Where w = Loc::current());
+  /// n iterations.
+  LoopValues loop(DimArg n, std::vector<In> carried, LoopBody body, LoopOpts o = {},
+                  Where w = Loc::current());
+  Tensor loop(DimArg n, In carried, std::function<Tensor(Tensor i, Tensor)> body, LoopOpts o = {},
+              Where w = Loc::current());
+
+  /// Messages for the host, in the order of these calls, with the numbers of launch and iterations;
+  /// they break no graph. `label` is the tensor's name unless given.
+  void print(In x, std::string_view label = {});
+  /// One element, for the program that launches.
+  void item(In x, std::string_view label = {});
+  /// Fails the launch unless all elements are finite, or in low .. high; NaN is in no range.
+  void check(In x, Check what, std::string_view label = {});
+  void check_range(In x, double low, double high, std::string_view label = {});
+
   /// Ops that need no kernel, such as views and constants, are not affected.
   [[nodiscard]] Outside outside_graphs(bool on = true);
 
@@ -341,9 +422,9 @@ class Graph {
   std::vector<Diagnostic>& diagnostics();
   bool poisoned(Tensor t) const;
 
-  /// The graph so far. Throws Error if errors were collected.
+  /// The graph so far. Throws Error if errors were collected, and in a closure.
   const ir::Graph& ir() const;
-  /// The graph so far, errors or not.
+  /// The same, errors or not; in a closure the body that it fills.
   const ir::Graph& ir_graph() const;
 
   struct Impl;
@@ -355,6 +436,37 @@ class Graph {
  private:
   friend class Scope;
   friend class Outside;
+
+  using Side = std::function<std::vector<Tensor>()>;
+  template <class F>
+  static Side side(F f) {
+    using R = std::invoke_result_t<F&>;
+    return [f = std::move(f)]() mutable -> std::vector<Tensor> {
+      if constexpr (std::is_void_v<R>) {
+        f();
+        return {};
+      } else if constexpr (std::is_same_v<R, Tensor>) {
+        return {f()};
+      } else {
+        return f();
+      }
+    };
+  }
+  template <class R>
+  static auto results_as(std::vector<Tensor> results) {
+    if constexpr (std::is_same_v<R, Tensor>) return results.at(0);
+    if constexpr (std::is_same_v<R, std::vector<Tensor>>) return results;
+  }
+  /// For a condition sides are {false, true}, and the second runs first.
+  std::vector<Tensor> branch(In selects, std::vector<Side> sides, bool is_if, BranchOpts o);
+  LoopValues repeat_body(std::string_view what, const std::optional<DimArg>& limit,
+                         std::vector<In> carried, const LoopCondition& condition,
+                         const LoopBody& body, LoopOpts o, const Where& w);
+  void send(ir::MessageKind kind, ir::ValueId value, std::string_view text, std::string_view name,
+            const Where& w);
+  void fail_unless(const In& x, std::string_view wanted, std::string_view label,
+                   const std::function<Tensor()>& good);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -11,43 +11,123 @@
 #include <vector>
 
 #include "frontend/builder.hpp"
+#include "ir/region.hpp"
 
 namespace braid {
 
 /// What an op is called that a number among the operands made.
 inline constexpr std::string_view kNumberName = "constant";
 
-struct Graph::Impl {
-  explicit Impl(std::string name) : ir(std::move(name)) {}
+/// Where ops go: the graph itself, or a body while its closure runs.
+struct Frame {
+  Frame(std::string name, uint32_t number) : ir(std::move(name)), serial(number) {}
 
   ir::Graph ir;
+  uint32_t serial;                     // of all bodies; the graph's is 0
+  bool condition = false;              // of a loop: changes nothing
+  ir::ValueId counter;                 // of a loop: the number of the iteration
+  std::vector<uint32_t> tensors_made;  // those that stand for its values; none for the graph
+  std::vector<uint32_t> params;        // variables that it declared
+
+  /// A value or variable from outside: for now an input or param that stands where it was first
+  /// used.
+  struct Capture {
+    bool variable;
+    uint32_t outer;     // of the value outside, or of the variable
+    ir::ValueId inner;  // what stands for it here
+  };
+  std::vector<Capture> captures;
+  std::unordered_map<uint32_t, ir::ValueId> captured;  // by the value outside
+  std::unordered_map<uint32_t, ir::ValueId> origin;    // the value outside, by that in here
+
+  struct Versions {
+    ir::ValueId first, newest;
+    ir::ValueId read;        // of the newest, once somebody used it
+    ir::ValueId first_read;  // of the first
+  };
+  std::map<uint32_t, Versions> versions;  // by variable
+
+  std::unordered_map<uint32_t, std::string> written_as;            // values' calls
+  std::unordered_map<uint32_t, std::vector<std::string>> spelled;  // labels of declared shapes
+};
+
+struct Graph::Impl : Frame {
+  explicit Impl(std::string name) : Frame(std::move(name), 0) {}
+
+  std::vector<Frame> around;  // the frames around this one, the graph's first
+  uint32_t bodies = 0;        // ever made, the graph not counted
+
+  /// What a Tensor's number stands for: a value of a body, or a variable.
+  struct Made {
+    uint32_t body;
+    uint32_t index;
+  };
+  static constexpr uint32_t kVariable = UINT32_MAX;
+  std::vector<Made> tensors;
+
+  /// A param, or the ring of messages.
+  struct Variable {
+    std::string name;
+    TensorType type;  // in the graph's terms
+    ir::Attrs attrs;
+    Place place;
+    std::vector<std::string> labels;
+    bool gone = false;  // its closure failed
+  };
+  std::vector<Variable> variables;
+  std::optional<uint32_t> ring;
+
+  /// A body whose closure has ended: the body around it, and its number there.
+  struct Ended {
+    uint32_t parent;
+    std::optional<uint32_t> index;  // none until there is an op
+    bool failed;                    // there never is
+    Place place;                    // of the op
+    std::string of;                 // "'then' of the if"
+  };
+  std::map<uint32_t, Ended> ended;
+
   std::string scope;     // "block3/mlp", empty at the root
   bool outside = false;  // ops are kept out of graphs
   bool collect = false;
   std::vector<Diagnostic> diagnostics;
   std::set<std::string, std::less<>> input_names, param_names, output_names;
 
-  struct Param {
-    ir::ValueId version;  // the newest
-    ir::ValueId read;     // of the newest version, once somebody used it
-  };
-  std::unordered_map<uint32_t, Param> params;  // by the param op's result
-
   /// While an op that stands for others is built: its name as the user wrote it, which messages
   /// use in place of the others' names.
   std::string call;
-  std::unordered_map<uint32_t, std::string> written_as;            // values' calls
-  std::unordered_map<uint32_t, std::vector<std::string>> spelled;  // labels of declared shapes
   std::map<int64_t, std::string> dim_names;  // of constant extents; "" where there are several
+
+  /// 0 is the graph, around.size() the present one.
+  Frame& level(size_t i) { return i < around.size() ? around[i] : *this; }
+  const Frame& level(size_t i) const { return i < around.size() ? around[i] : *this; }
+  /// Nothing for a body that has ended.
+  std::optional<size_t> level_of(uint32_t serial) const;
+  /// The value, of the body at that level, as one of the present body: an argument of all between.
+  ir::ValueId capture(size_t from, ir::ValueId v);
+  /// The value that the tensor stands for, here; an error (E0307) if it ended with its closure.
+  ir::ValueId value_of(Made made, const Where& where);
+  Frame::Versions& versions_of(Frame& body, uint32_t variable);
+  ir::ValueId read(uint32_t variable);
+  /// An op makes the next version of it.
+  void advance(uint32_t variable, ir::ValueId next);
+  /// False after an error: in a condition nothing changes.
+  bool may_change(std::string_view what, const Where& where);
+  bool may_declare(std::string_view what, const Where& where);
+  uint32_t the_ring();
+  /// Gives the ring a name that no param has.
+  void name_ring();
 
   /// Records (collect mode) or throws; the caller returns poison.
   void fail(std::string code, std::string message, const Where& where,
-            std::vector<std::string> details = {}, std::string suggestion = {});
+            std::vector<std::string> details = {}, std::string suggestion = {},
+            std::vector<Diagnostic> notes = {});
   std::string scoped(std::string_view name) const;
   ir::Loc loc(const Where& where);
   std::string str(const TensorType& t) const { return to_string(t, &ir.dims); }
   /// "'l1/w' f32[B=8, D=256] from param at mlp.toml:7:1": names and values of the extents.
   std::string describe(ir::ValueId v) const;
+  std::string describe(const Frame& frame, ir::ValueId v) const;
   /// What `v` was before the op at `loc` broadcast it; else `v`.
   ir::ValueId before_broadcast(ir::ValueId v, const ir::Loc& loc) const;
   /// "512*B": the number of elements.
@@ -86,6 +166,9 @@ struct Graph::Impl {
   ir::ValueId number(double x, DType dtype, Shape shape, const Where& where);
 };
 
+/// The place in a graph's own terms, of one line.
+ir::Loc loc_in(ir::Graph& graph, const Place& place);
+
 /// Makes messages and descriptions speak of `name` until it dies; the outermost one counts.
 class Calling {
  public:
@@ -101,6 +184,11 @@ class Calling {
  private:
   std::string* call_;
 };
+
+/// E0305: what no collecting of errors mends.
+[[noreturn]] void throw_misuse(std::string message, const Where& where);
+inline constexpr const char* kNoGraph = "an operand is a Tensor that no graph made";
+inline constexpr const char* kTwoGraphs = "the operands belong to different graphs";
 
 /// The first tensor among the operands decides the graph; throws Error if there is none.
 Graph& graph_of(std::span<const In> operands);

@@ -52,6 +52,13 @@ std::optional<int64_t> usual_value(const DimTable& dims, Dim d) {
   return a == b ? a : std::nullopt;
 }
 
+/// The param whose version `v` is or reads; nothing for any other value.
+std::optional<ir::ValueId> version_of(const ir::Graph& g, ir::ValueId v) {
+  if (g.def(v).kind == ir::OpKind::read) v = g.def(v).operands[0];
+  if (!g.value(v).state) return std::nullopt;
+  return g.op(ir::param_of(g, v)).result;
+}
+
 bool is_toml(const std::string& file) {
   constexpr std::string_view kEnd = ".toml";
   return file == "<stdin>" || (file.size() >= kEnd.size() &&
@@ -61,7 +68,8 @@ bool is_toml(const std::string& file) {
 }  // namespace
 
 void Graph::Impl::fail(std::string code, std::string message, const Where& where,
-                       std::vector<std::string> details, std::string suggestion) {
+                       std::vector<std::string> details, std::string suggestion,
+                       std::vector<Diagnostic> notes) {
   if (const std::string_view op = leading_op(message); !op.empty()) {
     message = (call.empty() ? written(op) : call) + message.substr(op.size());
   }
@@ -71,30 +79,36 @@ void Graph::Impl::fail(std::string code, std::string message, const Where& where
   d.place = where.place;
   d.details = std::move(details);
   d.suggestion = std::move(suggestion);
+  d.notes = std::move(notes);
   if (!collect) throw Error(std::move(d));
   diagnostics.push_back(std::move(d));
 }
 
-std::optional<ir::ValueId> Graph::Impl::param_of(ir::ValueId v) const {
-  const ir::Op* op = &ir.def(v);
-  while (op->kind == ir::OpKind::read || op->kind == ir::OpKind::assign ||
-         op->kind == ir::OpKind::update) {
-    op = &ir.def(op->operands[0]);
-  }
-  return op->kind == ir::OpKind::param ? std::optional(op->result) : std::nullopt;
-}
+std::optional<ir::ValueId> Graph::Impl::param_of(ir::ValueId v) const { return version_of(ir, v); }
 
 std::string Graph::Impl::describe(ir::ValueId v) const {
-  const ir::Op& op = ir.def(v);
-  const TensorType& type = ir.type(v);
-  const auto labels = spelled.find(param_of(v).value_or(v).index);
+  // People know what they wrote, not the argument that stands for it in a body.
+  size_t at = around.size();
+  for (auto it = level(at).origin.find(v.index); it != level(at).origin.end();
+       it = level(at).origin.find(v.index)) {
+    v = it->second;
+    --at;
+  }
+  return describe(level(at), v);
+}
+
+std::string Graph::Impl::describe(const Frame& frame, ir::ValueId v) const {
+  const ir::Graph& graph = frame.ir;
+  const ir::Op& op = graph.def(v);
+  const TensorType& type = graph.type(v);
+  const auto labels = frame.spelled.find(version_of(graph, v).value_or(v).index);
   std::string shape;
   bool named = false;
   for (int i = 0; i < type.shape.rank(); ++i) {
     const Dim d = type.shape[i];
-    const std::optional<int64_t> value = usual_value(ir.dims, d);
-    std::string name = d.is_const() ? std::string() : ir.dims.str(d);
-    if (labels != spelled.end() && !labels->second[static_cast<size_t>(i)].empty()) {
+    const std::optional<int64_t> value = usual_value(graph.dims, d);
+    std::string name = d.is_const() ? std::string() : graph.dims.str(d);
+    if (labels != frame.spelled.end() && !labels->second[static_cast<size_t>(i)].empty()) {
       name = labels->second[static_cast<size_t>(i)];
     } else if (const auto it = dim_names.find(value.value_or(-1));
                d.is_const() && it != dim_names.end()) {
@@ -108,21 +122,21 @@ std::string Graph::Impl::describe(ir::ValueId v) const {
   for (size_t at = 0; (at = shape.find('\n', at)) != std::string::npos;) {
     shape.replace(at, 1, named ? ", " : ",");
   }
-  const auto call_of = written_as.find(v.index);
+  const auto call_of = frame.written_as.find(v.index);
   // People know the param, not its read.
   const std::string kind = std::holds_alternative<ir::ScalarAttr>(op.attrs) ? "scalar"
                            : op.kind == ir::OpKind::read                    ? "param"
-                           : call_of != written_as.end()                    ? call_of->second
-                                                         : written(ir::mnemonic(op));
-  const Place place = ir.place(op.loc);
-  const std::string_view name = ir.strings[op.name];
-  if (const std::optional<double> number = ir.splat_value(v);
+                           : call_of != frame.written_as.end()              ? call_of->second
+                                                               : written(ir::mnemonic(op));
+  const Place place = graph.place(op.loc);
+  const std::string_view name = graph.strings[op.name];
+  if (const std::optional<double> number = graph.splat_value(v);
       number && op.kind == ir::OpKind::constant &&
       name.substr(name.rfind('/') + 1) == kNumberName) {
     return fmt::format("{}  {}[{}]", *number, name_of(type.dtype), shape);
   }
-  std::string s =
-      fmt::format("'{}'  {}[{}]  from {}", ir.strings[op.name], name_of(type.dtype), shape, kind);
+  std::string s = fmt::format("'{}'  {}[{}]  from {}", graph.strings[op.name], name_of(type.dtype),
+                              shape, kind);
   if (place.known()) s += fmt::format(" at {}:{}:{}", place.file, place.line, place.column);
   return s;
 }

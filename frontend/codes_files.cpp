@@ -29,13 +29,16 @@ std::vector<CodeInfo> codes_of_files() {
        "Numbers, strings, booleans, lists and tables do not become each other. A dim inside a list "
        "needs quotation marks.",
        "x = { dtype = \"f32\", shape = \"4, 8\" }", "x = { dtype = \"f32\", shape = [4, 8] }"},
-      {"E0105", "another version of the format", "`format = 1`, `bir 1`",
+      {"E0105", "another version of the format", "`format = 1`, `bir 2`",
        "A model file says in its first line which version of the format it is written in, so that "
        "a "
        "later version may change what the rest means.",
        "name = \"mlp\"", "format = 1\nname = \"mlp\""},
-      {"E0106", "a node without, or with several, of op, block, assign, update", "keep one of them",
-       "Each node in `nodes` is one thing: an op, a use of a block, or a change of a param.",
+      {"E0106", "a node without, or with several, of op, block, assign, update, if, ..",
+       "keep one of them",
+       "Each node in `nodes` is one thing: an op, a use of a block, a change of a param, a branch "
+       "or "
+       "loop, a call of the host or a message.",
        "{ out = \"y\", type = \"relu\", in = [\"x\"] }",
        "{ out = \"y\", op = \"relu\", in = [\"x\"] }"},
       {"E0107", "a value that is not allowed here", "use one in the range named",

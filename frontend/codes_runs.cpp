@@ -92,6 +92,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "The braid tool has `identity` and `print` alone.",
        "build(g, store)                                         # g calls host(\"sample\", ..)",
        "build(g, store, {}, {{\"sample\", sample}})"},
+      {"E0807", "the interpreter made as many steps as its caller allows",
+       "give the loop a limit, or allow more steps",
+       "A loop without a limit ends by its condition alone; a bound on the steps ends an "
+       "evaluation "
+       "that would go on for ever.",
+       "", ""},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",
        "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},
@@ -132,6 +138,11 @@ std::vector<CodeInfo> codes_of_runs() {
        "choose a number in range, or another dtype",
        "Integers and b1 must be exact; a float dtype rounds.",
        "pos = { dtype = \"i32\" }\n--set pos=1.5", "--set pos=1"},
+      {"E0828", "a program with conditional nodes is launched kernel by kernel",
+       "launch it as a graph, or compile it with `--branches` and `--loops` that need none",
+       "Only a CUDA graph has conditional nodes. Guarded kernels, and branches and loops that the "
+       "host drives, run in either mode.",
+       "braid run m.toml --stream", "braid run m.toml --stream --branches=predicate --loops=host"},
       {"E0830", "a Program that is not well formed", "a bug, unless the Program was made by hand",
        "The runtime checks indices, sizes and names before it touches the device.", "", ""},
       {"E0840", "a `.braid` file that is damaged, of another version, or fails the checker",
@@ -147,6 +158,25 @@ std::vector<CodeInfo> codes_of_runs() {
        "It runs inside a launch, which holds locks that such a call would wait for.",
        "[&](auto in, auto out) { other.run(inputs); }",
        "[&](auto in, auto out) { queue.push(in[0]); }"},
+      {"E0860", "a check in the model failed", "print what it takes, or what that is computed from",
+       "The launch ran to its end, and later launches are not concerned; waiting for this one "
+       "tells.",
+       "g.check(log(x), Check::finite);  // x has zeros", "g.check(log(x + 1e-6), Check::finite);"},
+      {"E0861", "the function that gets messages failed", "mend what it says it threw",
+       "The launch ran to its end; waiting for it tells. Later messages are delivered.",
+       "[](const Message& m) { throw std::runtime_error(\"no space\"); }",
+       "[](const Message& m) { std::cout << to_string(m) << '\\n'; }"},
+      {"E0862", "a launch has no item of that label",
+       "ask for an item of the model's that the launch reaches",
+       "Each launch has the last value of every item that it sent; branches not taken, loops "
+       "without "
+       "iterations and a full ring send none.",
+       "ticket.item(\"los\")", "ticket.item(\"loss\")"},
+      {"E0863", "the function that gets messages uses the executable that they are from",
+       "do it after the launch, or keep the message for another thread",
+       "The executable waits for the function; stores and other executables are free.",
+       "[&](const Message& m) { executable.run(inputs); }",
+       "[&](const Message& m) { queue.push(m); }"},
       {"E0901", "`.bir`: a value is used before its definition", "order the lines",
        "The IR is in order: every operand stands above its use.",
        "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",
@@ -165,6 +195,18 @@ std::vector<CodeInfo> codes_of_runs() {
        "add of f32[4] and f32[1]", "broadcast the f32[1] to f32[4] first"},
       {"E0906", "`.bir`: a constant's literal does not fit its type", "see the sentence",
        "A literal has one element for all, or one for each element of its type.", "", ""},
+      {"E0907", "`.bir`: a body that belongs to no op or to two, or bodies too deep in each other",
+       "give each branch and loop bodies of its own",
+       "A body is a graph of its own of one branch or loop; at most 64 may nest. Its dims are dims "
+       "of the graph around it too.",
+       "", ""},
+      {"E0908", "`.bir`: a local, a handle or the ring is used as it cannot be", "see the sentence",
+       "A local is assigned before it is read; a handle is assigned, and decides a branch or a "
+       "loop; "
+       "the ring takes messages, and a graph has one.",
+       "%0: state f32[4] = param \"t\" {sort=local}\n%1: f32[4] = read %0",
+       "%0: state f32[4] = param \"t\" {sort=local}\n%1: state f32[4] = assign %0, %9\n"
+       "%2: f32[4] = read %1"},
   };
 }
 

@@ -14,8 +14,9 @@ Program compile(const Graph& graph, const Options& options = {});
 Program compile(ir::Graph graph, const Options& options = {});
 
 /// compile() for the device's target, NVRTC (with the disk cache) unless simulated, instantiate.
-/// `functions` are those that the graph's host ops name.
+/// `functions` are those that the graph's host ops name; `messages` says where prints and checks
+/// go.
 Executable build(const Graph& graph, Store store, Options options = {},
-                 const HostFunctions& functions = {});
+                 const HostFunctions& functions = {}, MessageOptions messages = {});
 
 }  // namespace braid

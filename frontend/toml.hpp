@@ -20,8 +20,10 @@ struct TomlCompile {
   std::optional<std::string> target;
   std::optional<std::string> math;  // "strict" or "tf32"
   std::optional<int64_t> streams;
-  std::optional<std::string> on_break;  // "allow", "warn" or "error"
-  std::optional<int64_t> memory_limit;  // bytes
+  std::optional<std::string> on_break;         // "allow", "warn" or "error"
+  std::optional<int64_t> memory_limit;         // bytes
+  std::optional<std::string> branches, loops;  // names of lowerings
+  std::optional<int64_t> unroll, unroll_limit;
   std::optional<bool> fuse, group, reuse, reduce, simplify, require_single_graph;
   std::map<std::string, Place, std::less<>> places;  // of the values
 };

@@ -20,6 +20,9 @@ struct Edges {
 };
 
 std::string label(const Node& n) {
+  if (n.kind == Node::Kind::print) return "a print";
+  if (n.kind == Node::Kind::item) return "an item";
+  if (n.kind == Node::Kind::check) return "a check";
   return fmt::format("node '{}'", n.out.empty() ? n.target : n.out[0].text);
 }
 
@@ -30,7 +33,7 @@ void define_scopes(const NodeList& list, Report& report) {
   };
   std::map<std::string, Scope> scopes;
   for (const Node& n : list.nodes) {
-    if (n.kind != Node::Kind::block || n.scope.empty()) continue;
+    if (!(n.kind == Node::Kind::block || is_region(n.kind)) || n.scope.empty()) continue;
     const auto add = [&](const std::string& scope, const std::string& copy) {
       const auto [it, added] = scopes.emplace(scope, Scope{n.place, copy});
       if (added) return true;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -70,9 +72,13 @@ class Expander {
       if (n.kind == Node::Kind::block) {
         block_node(n, env);
       } else {
-        const size_t before = graph_.diagnostics().size();
+        size_t before = graph_.diagnostics().size();
         try {
-          simple_node(n, env);
+          if (is_region(n.kind)) {
+            region_node(n, env, before);
+          } else {
+            simple_node(n, env);
+          }
         } catch (const Error& e) {  // an overflow deep in a shape rule, which knows no place
           for (Diagnostic d : e.diagnostics()) {
             if (!d.place.known()) d.place = n.place;
@@ -81,7 +87,7 @@ class Expander {
         }
         drop_repeated(before, env.copy);
       }
-      if (n.outside) check_mark(n, ops);
+      if (n.outside && !is_region(n.kind)) check_mark(n, ops);
     }
   }
 
@@ -138,6 +144,7 @@ class Expander {
       if (!results.empty()) results[0].named(n.out[0].text);
       return;
     }
+    if (is_message(n.kind)) return message(n, in[0]);
     const Tensor param = env.params.at(n.target);
     const size_t ops = graph_.ir_graph().ops().size();
     if (n.kind == Node::Kind::assign) {
@@ -151,6 +158,90 @@ class Expander {
     if (changed && !n.out.empty()) {
       set(env, n, 0, graph_.read(param, where).named(n.out[0].text));
     }
+  }
+
+  void message(const Node& n, const In& x) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    if (n.kind == Node::Kind::print) {
+      graph_.print(x, n.label);
+    } else if (n.kind == Node::Kind::item) {
+      graph_.item(x, n.label);
+    } else if (n.target == "finite") {
+      graph_.check(x, Check::finite, n.label);
+    } else {
+      graph_.check_range(x, n.low.value_or(-kInf), n.high.value_or(kInf), n.label);
+    }
+  }
+
+  /// `own`: where the mistakes begin that are not those of the bodies.
+  void region_node(const Node& n, Env& env, size_t& own) {
+    const Where where(n.place);
+    std::vector<Tensor> values;
+    for (const Operand& o : n.in) values.push_back(find(env, o.name));
+    const auto run = [&](const BodyUse& body, std::vector<Tensor> in) {
+      const Block& block = model_.blocks.at(body.block.text);
+      if (block.in.size() < in.size()) in.resize(block.in.size());
+      drop_repeated(own, env.copy);
+      const size_t before = graph_.diagnostics().size();
+      const std::string name = fmt::format("{}/{}", n.scope, body.scope);
+      std::vector<Tensor> results;
+      {
+        const Scope scope = graph_.scope(name);
+        results = copy(block, in, {});
+      }
+      add_note(before, {body.block.text, body.block.place}, name, 0, 1, {});
+      own = graph_.diagnostics().size();
+      return results;
+    };
+    std::vector<Tensor> results;
+    if (n.kind == Node::Kind::branch_if || n.kind == Node::Kind::branch_switch) {
+      std::vector<std::function<std::vector<Tensor>()>> sides;
+      for (const BodyUse& b : n.bodies) sides.emplace_back([&] { return run(b, values); });
+      const In decides(find(env, n.at[0].name), where);
+      if (n.kind == Node::Kind::branch_switch) {
+        results = graph_.switch_(decides, std::move(sides), {n.lowering});
+      } else if (sides.size() > 1) {
+        results = graph_.if_(decides, sides[0], sides[1], {n.lowering});
+      } else {
+        results = graph_.if_(decides, sides[0], [] { return std::vector<Tensor>(); }, {n.lowering});
+      }
+    } else {
+      results = loop_node(n, values, run, where);
+    }
+    for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
+    if (!results.empty()) results[0].named(n.out[0].text);
+  }
+
+  template <class Run>
+  std::vector<Tensor> loop_node(const Node& n, const std::vector<Tensor>& values, const Run& run,
+                                const Where& where) {
+    const size_t carried = n.out.size() - n.stacked;
+    std::vector<In> first;
+    for (size_t i = 0; i < carried; ++i) first.emplace_back(values[i], where);
+    const auto iteration = [&](const BodyUse& body, Tensor i, const std::vector<Tensor>& now) {
+      std::vector<Tensor> in = values;
+      std::copy(now.begin(), now.end(), in.begin());
+      if (model_.blocks.at(body.block.text).in.size() > in.size()) in.insert(in.begin(), i);
+      return run(body, in);
+    };
+    const LoopBody body = [&](Tensor i, const std::vector<Tensor>& now) {
+      const std::vector<Tensor> all = iteration(n.bodies[0], i, now);
+      const auto rows = all.begin() + static_cast<std::ptrdiff_t>(carried);
+      return LoopValues{{all.begin(), rows}, {rows, all.end()}};
+    };
+    LoopValues results;
+    if (n.kind == Node::Kind::loop_while) {
+      const LoopCondition condition = [&](Tensor i, const std::vector<Tensor>& now) {
+        return iteration(n.bodies[1], i, now).at(0);
+      };
+      results =
+          graph_.while_(std::move(first), condition, body, {n.limit, n.lowering, n.unroll}, where);
+    } else {
+      results = graph_.loop(*n.limit, std::move(first), body, {n.lowering, n.unroll}, where);
+    }
+    std::vector<Tensor> all = std::move(results.carried);
+    all.insert(all.end(), results.stacked.begin(), results.stacked.end());
+    return all;
   }
 
   static bool is_change(const ir::Op& op) {
@@ -198,7 +289,7 @@ class Expander {
           for (size_t r = 0; r < results.size(); ++r) set(env, n, r, results[r]);
         }
       }
-      add_note(before, n, name, i, copies, changes(block, first, taken));
+      add_note(before, {n.target, n.place}, name, i, copies, changes(block, first, taken));
     }
     if (n.repeat > 0) graph_.repeat(n.scope, n.repeat);
   }
@@ -250,14 +341,14 @@ class Expander {
     return lines;
   }
 
-  void add_note(size_t begin, const Node& n, const std::string& name, int64_t i, int64_t copies,
+  void add_note(size_t begin, const Text& used, const std::string& name, int64_t i, int64_t copies,
                 const std::vector<std::string>& details) {
     std::vector<Diagnostic>& all = graph_.diagnostics();
     for (; begin < all.size(); ++begin) {
       Diagnostic note;
       note.severity = Severity::note;
-      note.place = n.place;
-      note.message = fmt::format("in block '{}', expanded as '{}'", n.target, name);
+      note.place = used.place;
+      note.message = fmt::format("in block '{}', expanded as '{}'", used.text, name);
       if (i == 0 && copies > 1) {
         note.message += fmt::format(" and {} more here", copies - 1);
       } else if (i > 0) {

@@ -193,8 +193,27 @@ struct Operand {
   double number = 0;
 };
 
+/// A block as a body of a branch or loop.
+struct BodyUse {
+  Text block;
+  std::string scope;  // "then", "else", "case0", "body" or "while", below that of the node
+};
+
 struct Node {
-  enum class Kind : uint8_t { op, block, assign, update, host };
+  enum class Kind : uint8_t {
+    op,
+    block,
+    assign,
+    update,
+    host,
+    branch_if,
+    branch_switch,
+    loop_while,
+    loop,
+    print,
+    item,
+    check
+  };
   bool bad = true;  // it holds a mistake; its results are poison
   Kind kind = Kind::op;
   Place place{};         // of the op's, block's or param's name
@@ -203,17 +222,35 @@ struct Node {
   std::vector<Operand> in{};
   const OpSpec* op = nullptr;
   Attrs attrs{};
-  std::vector<Operand> at{};       // update: where the box begins
+  std::vector<Operand> at{};       // update: where the box begins; branches: what decides
   int64_t repeat = 0;              // block: number of copies; 0 = not repeated
-  std::string scope{};             // block: the name of its scope, without the copy's number
+  std::string scope{};             // block, region: of its scope, without the copy's number
   std::set<std::string> share{};   // block: params that all copies have in common
   std::vector<TypeArg> results{};  // host: of its results
   bool pure = false;               // host
   bool outside = false;            // `graph = false`
+  /// Branches: then and else, or the cases. Loops: the body and, if there is one, the condition.
+  std::vector<BodyUse> bodies{};
+  size_t stacked = 0;             // loops: how many of `out`, the last ones, are stacked rows
+  std::optional<DimArg> limit{};  // loops
+  ir::Lowering lowering = ir::Lowering::automatic;
+  int unroll = 0;
+  std::string label{};                // messages
+  std::optional<double> low, high{};  // check: of a range
 };
+inline bool is_region(Node::Kind k) { return k >= Node::Kind::branch_if && k <= Node::Kind::loop; }
+inline bool is_message(Node::Kind k) { return k >= Node::Kind::print; }
+/// The blocks that the node is made of.
+std::vector<Text> blocks_of(const Node& n);
 /// `results` and `pure` of a node with `host`, whose `out` is read; false after a mistake
 /// (toml_host.cpp).
 bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node);
+struct Surroundings;
+/// Everything but `in` and `out` of a branch or loop, or of a message, whose kind, `in` and `out`
+/// are read; false after a mistake (toml_regions.cpp).
+bool read_region_attrs(const Item& item, const Surroundings& around, Types& types, Report& report,
+                       Node& node);
+bool read_message_attrs(const Item& item, Report& report, Node& node);
 
 /// The nodes of a graph or block.
 struct NodeList {

@@ -10,6 +10,23 @@ namespace {
 
 constexpr int64_t kMaxRepeat = 10000;
 
+const std::map<std::string_view, Node::Kind> kKinds{
+    {"op", Node::Kind::op},
+    {"block", Node::Kind::block},
+    {"assign", Node::Kind::assign},
+    {"update", Node::Kind::update},
+    {"host", Node::Kind::host},
+    {"if", Node::Kind::branch_if},
+    {"switch", Node::Kind::branch_switch},
+    {"while", Node::Kind::loop_while},
+    {"loop", Node::Kind::loop},
+    {"print", Node::Kind::print},
+    {"item", Node::Kind::item},
+    {"check", Node::Kind::check},
+};
+constexpr std::string_view kKindNames =
+    "op, block, assign, update, host, if, switch, while, loop, print, item and check";
+
 std::string count(int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
@@ -34,10 +51,13 @@ class NodeReader {
     }
     node.place = kind->value.place;
     node.target = kind->value.text;
-    const bool complete = kind->key == "op"      ? read_op(item, node)
-                          : kind->key == "block" ? read_block(item, node)
-                          : kind->key == "host"  ? read_host(item, node)
-                                                 : read_state(item, node, kind->key);
+    node.kind = kKinds.find(kind->key)->second;
+    const bool complete = kind->key == "op"       ? read_op(item, node)
+                          : kind->key == "block"  ? read_block(item, node)
+                          : kind->key == "host"   ? read_host(item, node)
+                          : is_region(node.kind)  ? read_region(item, node)
+                          : is_message(node.kind) ? read_message(item, node)
+                                                  : read_state(item, node, kind->key);
     if (const Entry* e = item.find("graph")) {
       node.outside = report_.expect(e->value, Item::Kind::boolean, "'graph'") && !e->value.boolean;
     }
@@ -49,7 +69,8 @@ class NodeReader {
  private:
   /// The entry that says what the node is: exactly one.
   const Entry* find_kind(const Item& item) {
-    const std::vector<std::string> kinds{"op", "block", "assign", "update", "host"};
+    std::vector<std::string> kinds;
+    for (const auto& [key, kind] : kKinds) kinds.emplace_back(key);
     const Entry* found = nullptr;
     std::string suggestion;
     Place place = item.place;
@@ -65,18 +86,18 @@ class NodeReader {
       }
       if (found) {
         report_.error("E0106", e.place,
-                      fmt::format("a node is one of op, block, assign, update and host, but this "
-                                  "one is both {} and {}",
+                      fmt::format("a node is one of {}, but this one is both {} and {}", kKindNames,
                                   found->key, e.key));
         return nullptr;
       }
       found = &e;
     }
     if (!found) {
-      report_.error("E0106", place,
-                    "a node needs one of the keys op, block, assign, update and host", suggestion);
+      report_.error("E0106", place, fmt::format("a node needs one of the keys {}", kKindNames),
+                    suggestion);
       return nullptr;
     }
+    if (found->key == "loop") return found;  // a number, or a dim
     return report_.expect(found->value, Item::Kind::string, fmt::format("'{}'", found->key))
                ? found
                : nullptr;
@@ -206,7 +227,6 @@ class NodeReader {
   }
 
   bool read_host(const Item& item, Node& node) {
-    node.kind = Node::Kind::host;
     const bool results = read_results(item, node);
     const bool keys =
         report_.check_keys(item, {"host", "in", "out", "results", "pure"}, "a node with a host");
@@ -222,9 +242,19 @@ class NodeReader {
            read_host_attrs(item, types_, report_, node);
   }
 
+  bool read_region(const Item& item, Node& node) {
+    const bool results = read_results(item, node);
+    const bool operands = read_in(item, node, false);
+    return read_region_attrs(item, around_, types_, report_, node) && results && operands;
+  }
+
+  bool read_message(const Item& item, Node& node) {
+    const bool operands = read_in(item, node, false);
+    return read_message_attrs(item, report_, node) && operands;
+  }
+
   bool read_state(const Item& item, Node& node, const std::string& key) {
     const bool update = key == "update";
-    node.kind = update ? Node::Kind::update : Node::Kind::assign;
     const bool results = read_results(item, node);
     const bool keys =
         update ? report_.check_keys(item, {"update", "in", "at", "out", "graph"}, "an update")
@@ -265,7 +295,6 @@ class NodeReader {
   }
 
   bool read_block(const Item& item, Node& node) {
-    node.kind = Node::Kind::block;
     const bool results = read_results(item, node);
     const bool keys = report_.check_keys(
         item, {"block", "in", "out", "repeat", "name", "share", "graph"}, "a node with a block");

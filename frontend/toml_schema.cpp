@@ -146,10 +146,12 @@ std::set<std::string> outer_names(const Item& root, const Model& model) {
   const Entry* graph = root.find("graph");
   const Entry* nodes = graph ? graph->value.find("nodes") : nullptr;
   for (const Item& node : nodes ? nodes->value.items : std::vector<Item>{}) {
-    const Entry* out = node.find("out");
-    if (!out) continue;
-    names.insert(out->value.text);
-    for (const Item& name : out->value.items) names.insert(name.text);
+    for (const char* key : {"out", "stacked"}) {
+      const Entry* out = node.find(key);
+      if (!out) continue;
+      names.insert(out->value.text);
+      for (const Item& name : out->value.items) names.insert(name.text);
+    }
   }
   return names;
 }
@@ -195,24 +197,15 @@ class BlockSizes {
     Size total;
     for (Node& n : list.nodes) {
       int64_t nodes = 1;
-      if (n.kind == Node::Kind::block && !n.bad) {
-        const auto it = model_.blocks.find(n.target);
-        if (it == model_.blocks.end()) continue;
-        if (std::find(path_.begin(), path_.end(), &it->second) != path_.end()) {
-          report_cycle(it->second, n);
+      if (!n.bad) {
+        const std::optional<Size> inner = of_blocks(n);
+        if (!inner) {
           n.bad = true;
           continue;
         }
-        // Above in the walk and below as counted: blocks come in any order.
-        const Size inner = path_.size() < kMaxBlockDepth ? size(it->second) : Size{0, 0};
-        if (path_.size() + inner.depth >= kMaxBlockDepth) {
-          report_.error("E0506", n.place,
-                        fmt::format("blocks are nested deeper than {}", kMaxBlockDepth));
-          n.bad = true;
-          continue;
-        }
-        total.depth = std::max(total.depth, inner.depth);
-        nodes = inner.nodes * std::max<int64_t>(n.repeat, 1);
+        total.depth = std::max(total.depth, inner->depth);
+        nodes = n.kind == Node::Kind::block ? inner->nodes : inner->nodes + 1;
+        nodes *= std::max<int64_t>(n.repeat, 1);
       }
       total.nodes += nodes;
       if (total.nodes > kMaxNodes) {
@@ -226,6 +219,29 @@ class BlockSizes {
     return total;
   }
 
+  /// Of the blocks that make up the node; nothing after a mistake.
+  std::optional<Size> of_blocks(const Node& n) {
+    Size all;
+    for (const Text& name : blocks_of(n)) {
+      const auto it = model_.blocks.find(name.text);
+      if (it == model_.blocks.end()) return std::nullopt;
+      if (std::find(path_.begin(), path_.end(), &it->second) != path_.end()) {
+        report_cycle(it->second, name.place);
+        return std::nullopt;
+      }
+      // Above in the walk and below as counted: blocks come in any order.
+      const Size inner = path_.size() < kMaxBlockDepth ? size(it->second) : Size{0, 0};
+      if (path_.size() + inner.depth >= kMaxBlockDepth) {
+        report_.error("E0506", name.place,
+                      fmt::format("blocks are nested deeper than {}", kMaxBlockDepth));
+        return std::nullopt;
+      }
+      all.depth = std::max(all.depth, inner.depth);
+      all.nodes += inner.nodes;
+    }
+    return all;
+  }
+
   Size size(Block& block) {
     if (const auto it = sizes_.find(&block); it != sizes_.end()) return it->second;
     path_.push_back(&block);
@@ -235,14 +251,14 @@ class BlockSizes {
     return sizes_[&block] = total;
   }
 
-  void report_cycle(const Block& again, const Node& node) {
+  void report_cycle(const Block& again, const Place& place) {
     std::vector<std::string> steps;
     const auto begin = std::find(path_.begin(), path_.end(), &again);
     for (auto it = begin; it != path_.end(); ++it) {
       const Block* next = it + 1 == path_.end() ? &again : *(it + 1);
       steps.push_back(fmt::format("'{}' uses '{}'", (*it)->name.text, next->name.text));
     }
-    report_.error("E0503", node.place,
+    report_.error("E0503", place,
                   fmt::format("a block cannot contain itself: {}", fmt::join(steps, ", ")));
   }
 

@@ -40,10 +40,11 @@ TomlCompile read_compile(const Item& root, Report& report) {
   TomlCompile compile;
   const Entry* e = root.find("compile");
   if (!e || !report.expect(e->value, Item::Kind::table, "'compile'")) return compile;
-  report.check_keys(e->value,
-                    {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "simplify",
-                     "on_break", "require_single_graph", "memory_limit"},
-                    "[compile]");
+  report.check_keys(
+      e->value,
+      {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "simplify", "on_break",
+       "require_single_graph", "memory_limit", "branches", "loops", "unroll", "unroll_limit"},
+      "[compile]");
   for (const Entry& entry : e->value.entries) compile.places[entry.key] = entry.value.place;
   for (const auto& [key, value] : {std::pair("fuse", &compile.fuse),
                                    {"group", &compile.group},
@@ -67,6 +68,20 @@ TomlCompile read_compile(const Item& root, Report& report) {
   };
   compile.math = one_of("math", {"strict", "tf32"}, "strict or tf32");
   compile.on_break = one_of("on_break", {"allow", "warn", "error"}, "allow, warn or error");
+  compile.branches = one_of("branches", {"auto", "select", "predicate", "node", "host"},
+                            "auto, select, predicate, node or host");
+  compile.loops = one_of("loops", {"auto", "unroll", "node", "host"}, "auto, unroll, node or host");
+  const auto number = [&](const char* key, int64_t low, int64_t high) -> std::optional<int64_t> {
+    const Entry* n = e->value.find(key);
+    if (!n || !report.expect(n->value, Item::Kind::integer, fmt::format("'{}'", key))) return {};
+    if (n->value.integer >= low && n->value.integer <= high) return n->value.integer;
+    report.error("E0107", n->value.place,
+                 fmt::format("'{}' is from {} to {}, not {}", key, low, high, n->value.integer));
+    return {};
+  };
+  compile.unroll = number("unroll", 1, kMaxUnroll);
+  compile.unroll_limit = number("unroll_limit", 0, kMaxUnrolledKernels);
+  compile.streams = number("streams", 1, kMaxStreams);
   if (const Entry* limit = e->value.find("memory_limit")) {
     compile.memory_limit = read_limit(limit->value, report);
   }
@@ -77,16 +92,6 @@ TomlCompile read_compile(const Item& root, Report& report) {
       report.error("E0107", e->value.find("target")->value.place,
                    fmt::format("'target' is an architecture such as \"sm_90\", not '{}'", *target),
                    "known are sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_103, sm_120, sm_121");
-    }
-  }
-  if (const Entry* streams = e->value.find("streams");
-      streams && report.expect(streams->value, Item::Kind::integer, "'streams'")) {
-    if (streams->value.integer >= 1 && streams->value.integer <= kMaxStreams) {
-      compile.streams = streams->value.integer;
-    } else {
-      report.error(
-          "E0107", streams->value.place,
-          fmt::format("'streams' is from 1 to {}, not {}", kMaxStreams, streams->value.integer));
     }
   }
   return compile;

@@ -51,17 +51,22 @@ class ListWarnings {
   template <class ChangesState>
   void unused_results(const ChangesState& changes_state) {
     for (const Node& n : list_.nodes) {
-      const bool block = n.kind == Node::Kind::block;
+      const bool region = is_region(n.kind), block = n.kind == Node::Kind::block || region;
       const bool pure = n.kind == Node::Kind::host && n.pure;
       if (n.out.empty() || !(block || pure || n.kind == Node::Kind::op)) continue;
       const bool used = std::any_of(n.out.begin(), n.out.end(),
                                     [&](const Text& t) { return users_.count(t.text) > 0; });
-      if (used || (block && changes_state(n.target))) continue;
+      const std::vector<Text> blocks = blocks_of(n);
+      if (used || std::any_of(blocks.begin(), blocks.end(),
+                              [&](const Text& t) { return changes_state(t.text); })) {
+        continue;
+      }
       out_.push_back(warning("E0508", n.out[0].place,
                              fmt::format("nothing uses '{}', the result of {} '{}'", n.out[0].text,
-                                         block  ? "block"
-                                         : pure ? "the pure host function"
-                                                : "op",
+                                         region  ? "the branch or loop"
+                                         : block ? "block"
+                                         : pure  ? "the pure host function"
+                                                 : "op",
                                          n.target),
                              "use it, name it in the outputs, or remove the node"));
     }
@@ -193,7 +198,10 @@ class Warnings {
     list.unused_results([this](const std::string& name) { return changes_state(name); });
     const auto take_blocks = [this](const NodeList& nodes) {
       for (const Node& n : nodes.nodes) {
-        if (n.kind == Node::Kind::block) used_blocks_.insert(n.target);
+        for (const Text& t : blocks_of(n)) {
+          used_blocks_.insert(t.text);
+          if (is_region(n.kind)) bodies_.insert(t.text);
+        }
       }
     };
     take_blocks(model_.graph);
@@ -208,7 +216,8 @@ class Warnings {
     for (const Text& t : b.in) inputs.insert(t.text);
     ListWarnings list(b.list, b.out, std::move(inputs), out_);
     for (const Text& t : b.in) {
-      if (!list.uses(t.text)) {
+      // A body takes what comes before what it needs as well.
+      if (!list.uses(t.text) && bodies_.count(b.name.text) == 0) {
         unused(t, fmt::format("block '{}' does not use its input '{}'", b.name.text, t.text));
       }
     }
@@ -228,8 +237,8 @@ class Warnings {
     const NodeList& list = model_.blocks.at(name).list;
     bool changes = !list.assigned.empty();
     for (const Node& n : list.nodes) {
-      changes = changes || (n.kind == Node::Kind::host && !n.pure) ||
-                (n.kind == Node::Kind::block && changes_state(n.target));
+      changes = changes || (n.kind == Node::Kind::host && !n.pure) || is_message(n.kind);
+      for (const Text& t : blocks_of(n)) changes = changes || changes_state(t.text);
     }
     return changes_[name] = changes;
   }
@@ -237,6 +246,7 @@ class Warnings {
   const Model& model_;
   std::vector<Diagnostic> out_;
   std::set<std::string> used_blocks_;
+  std::set<std::string> bodies_;  // those of branches and loops
   std::map<std::string, bool> changes_;
 };
 

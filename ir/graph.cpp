@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/region.hpp"
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
@@ -45,7 +46,8 @@ std::string too_large(const TensorType& t, const DimTable& dims) {
 }  // namespace
 
 bool can_stand_outside(OpKind kind) {
-  return kind != OpKind::input && kind != OpKind::param && kind != OpKind::host && !info(kind).free;
+  return kind != OpKind::input && kind != OpKind::param && kind != OpKind::host &&
+         kind != OpKind::branch && kind != OpKind::loop && kind != OpKind::send && !info(kind).free;
 }
 
 Graph::Added Graph::try_add(NewOp op) {
@@ -73,8 +75,6 @@ Graph::Added Graph::try_add(NewOp op) {
   q.declared = op.type;
   q.dims = &dims;
   q.operands.reserve(op.operands.size());
-  const bool takes_state =
-      op.kind == OpKind::read || op.kind == OpKind::assign || op.kind == OpKind::update;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i].index >= values_.size()) {
       return {{}, fmt::format("{}: operand {} is no value of this graph", table.name, i)};
@@ -82,13 +82,14 @@ Graph::Added Graph::try_add(NewOp op) {
     const Value& v = value(op.operands[i]);
     q.operands.push_back(v.type);
     q.operand_is_state.push_back(v.state);
-    if (v.state != (takes_state && i == 0)) {
+    if (takes_state(op.kind, i).value_or(v.state) != v.state) {
       return {{},
               v.state
                   ? fmt::format("{}: operand {} is a param, not its value: read it", table.name, i)
                   : fmt::format("{}: operand {} must be a param", table.name, i)};
     }
   }
+  if (op.kind == OpKind::branch || op.kind == OpKind::loop) return add_region(std::move(op));
   TypeAnswer answer;
   try {
     answer = table.type_rule(q);
@@ -108,11 +109,36 @@ Graph::Added Graph::try_add(NewOp op) {
   }
   const ValueId result{static_cast<uint32_t>(values_.size())};
   const OpId id{static_cast<uint32_t>(ops_.size())};
-  values_.push_back({id, answer.type, answer.state});
-  for (TensorType& t : op.more) values_.push_back({id, std::move(t), false});
+  OpId param;
+  if (answer.state) param = op.kind == OpKind::param ? id : value(op.operands[0]).param;
+  values_.push_back({id, answer.type, answer.state, param});
+  for (TensorType& t : op.more) values_.push_back({id, std::move(t)});
   ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), result, op.name, op.loc,
                   static_cast<uint32_t>(1 + op.more.size()), op.outside});
   return {result, {}};
+}
+
+Graph::Added Graph::add_region(NewOp op) {
+  if (op.outside) return {{}, fmt::format("{} is no kernel", info(op.kind).name)};
+  RegionResults results = region_results(*this, op.kind, op.attrs, op.operands);
+  if (!results.error.empty()) return {{}, std::move(results.error)};
+  for (const TensorType& t : results.types) {
+    if (!size_fits(t)) return {{}, too_large(t, dims)};
+  }
+  const ValueId first{static_cast<uint32_t>(values_.size())};
+  const OpId id{static_cast<uint32_t>(ops_.size())};
+  std::vector<OpId> params;
+  for (size_t k = op.kind == OpKind::branch ? 1 : 0; k < op.operands.size(); ++k) {
+    if (value(op.operands[k]).state) params.push_back(value(op.operands[k]).param);
+  }
+  const size_t values = results.types.size() - params.size();
+  for (size_t i = 0; i < results.types.size(); ++i) {
+    const bool state = results.state[i];
+    values_.push_back({id, results.types[i], state, state ? params[i - values] : OpId{}});
+  }
+  ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), first, op.name, op.loc,
+                  static_cast<uint32_t>(results.types.size()), false});
+  return {first, {}};
 }
 
 ValueId Graph::add(NewOp op) {
@@ -159,16 +185,14 @@ Place Graph::place(const Loc& loc) const {
   return {std::string(strings[loc.file]), loc.line, loc.column, loc.end_column};
 }
 
+Dim Graph::carry_dim(const Graph& from, Dim dim) {
+  return &from == this ? dim : ir::carry_dim(dims, from.dims, dim);
+}
+
 void Graph::carry_dims(const Graph& from, TensorType& type) {
   if (type.shape.is_static()) return;
-  for (const DimTable::Symbol& d : from.dims.symbols()) {
-    dims.symbol(d.name, d.default_value, d.max);
-  }
   for (Dim& d : std::span(&type.shape[0], static_cast<size_t>(type.shape.rank()))) {
-    if (d.is_const()) continue;
-    const auto moved = dims.parse(from.dims.str(d));
-    ensure(moved.has_value(), "a dim does not survive being printed and parsed");
-    d = *moved;
+    d = carry_dim(from, d);
   }
 }
 
@@ -178,6 +202,24 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
              op.loc,  {},       op.outside};
   if (op.name.valid()) copy.name = strings.intern(from.strings[op.name]);
   if (op.loc.file.valid()) copy.loc.file = strings.intern(from.strings[op.loc.file]);
+  const auto clone_body = [&](uint32_t& body) {
+    if (body == kNoBody) return;
+    Graph one = from.bodies[body];
+    body = static_cast<uint32_t>(bodies.size());
+    bodies.push_back(std::move(one));
+  };
+  if (auto* branch = std::get_if<BranchAttr>(&copy.attrs)) {
+    for (uint32_t& body : branch->bodies) clone_body(body);
+    if (branch->why.valid()) branch->why = strings.intern(from.strings[branch->why]);
+    return add(std::move(copy));
+  }
+  if (auto* loop = std::get_if<LoopAttr>(&copy.attrs)) {
+    if (loop->limit) loop->limit = carry_dim(from, *loop->limit);
+    clone_body(loop->body);
+    clone_body(loop->condition);
+    if (loop->why.valid()) loop->why = strings.intern(from.strings[loop->why]);
+    return add(std::move(copy));
+  }
   for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));
   if (&from != this) {
     carry_dims(from, *copy.type);
@@ -185,6 +227,9 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
   }
   if (auto* host = std::get_if<HostAttr>(&copy.attrs)) {
     host->function = strings.intern(from.strings[host->function]);
+  }
+  if (auto* send = std::get_if<SendAttr>(&copy.attrs)) {
+    send->text = strings.intern(from.strings[send->text]);
   }
   if (const ConstAttr* c = std::get_if<ConstAttr>(&op.attrs)) {
     Literal l = from.literals[c->literal];
@@ -248,9 +293,31 @@ void Graph::bind_dims(const DimTable::Bindings& bindings) {
   };
   for (Value& v : values_) bind(v.type, &ops_[v.def.index]);
   for (Literal& l : literals) bind(l.type, nullptr);
+  for (Op& op : ops_) {
+    auto* loop = std::get_if<LoopAttr>(&op.attrs);
+    if (!loop || !loop->limit) continue;
+    const auto limit = dims.eval(*loop->limit, values);
+    if (limit && *limit <= INT32_MAX) {
+      loop->limit = Dim(*limit);
+    } else {
+      fail("E0604", fmt::format("a loop's limit, {}, overflows or is negative with these dims",
+                                dims.str(*loop->limit)));
+      errors.back().place = place(op.loc);
+    }
+  }
   if (!errors.empty()) throw Error(std::move(errors));
+  for (Graph& body : bodies) {
+    DimTable::Bindings known;
+    for (const DimTable::Symbol& s : body.dims.symbols()) {
+      for (size_t i = 0; i < symbols.size(); ++i) {
+        if (symbols[i].name == s.name) known.emplace_back(s.name, values[i]);
+      }
+    }
+    body.bind_dims(known);
+  }
   // What was undecided with symbols is decided now: slices, for one.
   for (const Op& op : ops_) {
+    if (op.kind == OpKind::branch || op.kind == OpKind::loop) continue;
     TypeQuery q{op.kind, op.attrs, {}, {}, value(op.result).type, &dims};
     for (ValueId v : op.operands) {
       q.operands.push_back(type(v));

@@ -56,7 +56,8 @@ struct Literal {
 struct Value {
   OpId def;
   TensorType type;
-  bool state = false;  // a version of a param, not a tensor: only read, assign, update take it
+  bool state = false;  // a version of a param, not a tensor: see takes_state() in region.hpp
+  OpId param{};        // of a version: the param that it is one of
 };
 
 struct Op {
@@ -66,7 +67,7 @@ struct Op {
   ValueId result;
   StrId name;  // scoped: "block3/mlp/w1"; unique for inputs and params
   Loc loc;
-  /// Only a host op may have more than one: the values from `result` on.
+  /// Only a host op, a branch or a loop may have more than one: the values from `result` on.
   uint32_t results = 1;
   /// Kept out of CUDA graphs at its author's wish. Not for free ops, inputs and params.
   bool outside = false;
@@ -88,7 +89,8 @@ struct Repeat {
 };
 
 /// Mutable; SSA: ops stand in an order in which every operand is defined before its use.
-/// State versions form a chain: a version has at most one assign or update.
+/// State versions form a chain: a version is replaced at most once, by an assign, an update, a
+/// send, a branch or a loop.
 class Graph {
  public:
   explicit Graph(std::string graph_name = "graph") : name(std::move(graph_name)) {}
@@ -99,12 +101,14 @@ class Graph {
   std::vector<Literal> literals;
   std::vector<Output> outputs;
   std::vector<Repeat> repeats;
+  /// Of the branches and loops, each of one op: see region.hpp.
+  std::vector<Graph> bodies;
 
   struct NewOp {
     OpKind kind;
     Attrs attrs{};
     std::vector<ValueId> operands{};
-    std::optional<TensorType> type{};  // where the operands do not imply it
+    std::optional<TensorType> type{};  // where operands and bodies do not imply it
     StrId name{};
     Loc loc{};
     std::vector<TensorType> more{};  // types of a host op's results after the first
@@ -141,16 +145,19 @@ class Graph {
   Place place(const Loc& loc) const;
 
   /// Copies op `id` of `from` into this graph with the given operands (names, places, literals,
-  /// marks and symbols carried over). Returns its first result.
+  /// bodies, marks and symbols carried over). Returns its first result.
   ValueId clone_op(const Graph& from, OpId id, std::vector<ValueId> operands);
 
-  /// Gives every symbol its value and makes all types static.
+  /// Makes the type's symbols of `from` those of this graph.
+  void carry_dims(const Graph& from, TensorType& type);
+
+  /// Gives every symbol its value and makes all types static, also in bodies.
   /// Throws Error for an unknown name, a missing value, one above its max, or an overflow.
   void bind_dims(const DimTable::Bindings& bindings);
 
  private:
-  /// Makes the type's symbols of `from` those of this graph.
-  void carry_dims(const Graph& from, TensorType& type);
+  Added add_region(NewOp op);
+  Dim carry_dim(const Graph& from, Dim dim);
 
   std::vector<Op> ops_;
   std::vector<Value> values_;

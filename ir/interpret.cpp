@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <memory>
+#include <utility>
 
-#include "ir/host_lookup.hpp"
-#include "ir/interpret_ops.hpp"
+#include "ir/interpret_graph.hpp"
+#include "ir/region.hpp"
 
 namespace braid::ir {
 namespace {
@@ -20,192 +17,76 @@ namespace {
   throw Error(std::move(d));
 }
 
-const WideTensor& find(const TensorMap& map, const std::string& name, const TensorType& type,
-                       std::string_view what) {
+/// The caller's tensor, which outlives the run.
+TensorRef find(const TensorMap& map, const std::string& name, const TensorType& type,
+               std::string_view what) {
   const auto it = map.find(name);
   if (it == map.end()) refuse(fmt::format("the {} '{}' is missing", what, name));
   if (it->second.type != type) {
     refuse(fmt::format("the {} '{}' is {}, but {} was given", what, name, to_string(type),
                        to_string(it->second.type)));
   }
-  return it->second;
+  return TensorRef(TensorRef(), &it->second);
 }
 
-/// Values are shared: a read, or a reshape's source, may be held by several.
-using Ref = std::shared_ptr<const WideTensor>;
+TensorRef scalar_value(const TensorType& type, double x) {
+  HostTensor value(type);
+  value.set(0, x);
+  return std::make_shared<WideTensor>(widen(value));
+}
 
-class Interpreter {
- public:
-  Interpreter(const Graph& g, const TensorMap& inputs, TensorMap& params, Rounding rounding,
-              const HostFunctions& functions)
-      : g_(g),
-        inputs_(inputs),
-        params_(params),
-        rounding_(rounding),
-        functions_(functions),
-        values_(g.values().size()) {
-    last_use_.resize(g.values().size(), 0);
-    for (uint32_t i = 0; i < g.ops().size(); ++i) {
-      for (ValueId v : g.ops()[i].operands) last_use_[v.index] = i;
-    }
-    for (const Output& o : g.outputs) last_use_[o.value.index] = UINT32_MAX;
-  }
-
-  TensorMap run() {
-    for (uint32_t i = 0; i < g_.ops().size(); ++i) {
-      const Op& op = g_.ops()[i];
-      if (op.kind == OpKind::host) {
-        call(op);
-      } else {
-        values_[op.result.index] = evaluate(op);
-      }
-      for (ValueId v : op.operands) {
-        if (last_use_[v.index] == i) values_[v.index].reset();
-      }
-    }
-    for (auto& [name, value] : versions_) params_.at(name) = *value;
-    TensorMap outputs;
-    for (const Output& o : g_.outputs) outputs[o.name] = *values_[o.value.index];
-    return outputs;
-  }
-
- private:
-  const WideTensor& in(const Op& op, size_t i) const { return *values_[op.operands[i].index]; }
-
-  Ref evaluate(const Op& op) {
-    const TensorType& type = g_.type(op.result);
-    const std::string name(g_.strings[op.name]);
-    switch (op.kind) {
-      case OpKind::input:
-        if (const auto* scalar = std::get_if<ScalarAttr>(&op.attrs);
-            scalar && !inputs_.contains(name)) {
-          HostTensor value(type);
-          value.set(0, scalar->value);
-          return std::make_shared<WideTensor>(widen(value));
-        }
-        return std::make_shared<WideTensor>(find(inputs_, name, type, "input"));
-      case OpKind::param:
-        param_of_[op.result.index] = name;
-        return std::make_shared<WideTensor>(find(params_, name, type, "param"));
-      case OpKind::read:
-        return values_[op.operands[0].index];
-      case OpKind::assign:
-        return version(op, values_[op.operands[1].index]);
-      case OpKind::update: {
-        std::vector<int64_t> starts;
-        for (size_t i = 2; i < op.operands.size(); ++i) starts.push_back(in(op, i).i[0]);
-        return version(op, std::make_shared<WideTensor>(
-                               interpret_update(in(op, 0), in(op, 1), std::move(starts))));
-      }
-      default:
-        break;
-    }
-    WideTensor result = compute(op, type);
-    if (rounding_ == Rounding::dtype) round_to_dtype(result);
-    return std::make_shared<WideTensor>(std::move(result));
-  }
-
-  void call(const Op& op) {
-    std::vector<HostTensor> arguments, results;
-    for (size_t i = 0; i < op.operands.size(); ++i) arguments.push_back(narrow(in(op, i)));
-    for (uint32_t i = 0; i < op.results; ++i) results.emplace_back(g_.type(op.result_at(i)));
-    find_host_function(functions_, g_.strings[std::get<HostAttr>(op.attrs).function],
-                       g_.place(op.loc))(arguments, results);
-    for (uint32_t i = 0; i < op.results; ++i) {
-      values_[op.result_at(i).index] = std::make_shared<WideTensor>(widen(results[i]));
+/// By the op that is the param: handles that are assigned, and that no branch or loop of the graph
+/// takes.
+std::vector<bool> given_handles(const Graph& g) {
+  std::vector<bool> assigned(g.ops().size(), false), decides(g.ops().size(), false);
+  for (const Op& op : g.ops()) {
+    const bool region = op.kind == OpKind::branch || op.kind == OpKind::loop;
+    if (!region && op.kind != OpKind::assign) continue;
+    for (ValueId v : op.operands) {
+      if (g.value(v).state) (region ? decides : assigned)[param_of(g, v).index] = true;
     }
   }
-
-  Ref version(const Op& op, Ref value) {
-    const std::string name = param_of_.at(op.operands[0].index);
-    param_of_[op.result.index] = name;
-    versions_[name] = value;
-    return value;
+  for (uint32_t i = 0; i < g.ops().size(); ++i) {
+    const bool handle = std::holds_alternative<HandleAttr>(g.ops()[i].attrs);
+    assigned[i] = assigned[i] && handle && !decides[i];
   }
-
-  WideTensor compute(const Op& op, const TensorType& type) {
-    switch (op.kind) {
-      case OpKind::constant: {
-        const Literal& l = g_.literals[std::get<ConstAttr>(op.attrs).literal];
-        return interpret_literal(l.type == type ? l : Literal{type, l.splat, l.bytes});
-      }
-      case OpKind::iota:
-        return interpret_iota(type, std::get<AxisAttr>(op.attrs).axis);
-      case OpKind::map: {
-        std::vector<const WideTensor*> operands;
-        for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(&in(op, i));
-        return interpret_map(std::get<MapAttr>(op.attrs).fn, operands, type);
-      }
-      case OpKind::reduce: {
-        const auto& a = std::get<ReduceAttr>(op.attrs);
-        return interpret_reduce(a.fn, in(op, 0), a.axes, type);
-      }
-      case OpKind::dot: {
-        const auto& a = std::get<DotAttr>(op.attrs);
-        if (!a.tf32 || rounding_ == Rounding::wide) {
-          return interpret_dot(in(op, 0), in(op, 1), a, type);
-        }
-        return interpret_dot(rounded_to_tf32(in(op, 0)), rounded_to_tf32(in(op, 1)), a, type);
-      }
-      case OpKind::view:
-        return interpret_view(in(op, 0), std::get<ViewAttr>(op.attrs), type);
-      case OpKind::concat: {
-        std::vector<const WideTensor*> operands;
-        for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(&in(op, i));
-        return interpret_concat(operands, std::get<AxisAttr>(op.attrs).axis, type);
-      }
-      case OpKind::gather:
-        return interpret_gather(in(op, 0), in(op, 1), std::get<AxisAttr>(op.attrs).axis, type);
-      case OpKind::scatter:
-        return interpret_scatter(in(op, 0), in(op, 1), in(op, 2), std::get<ScatterAttr>(op.attrs));
-      default:
-        throw InternalError("an op kind without evaluation");
-    }
-  }
-
-  const Graph& g_;
-  const TensorMap& inputs_;
-  TensorMap& params_;
-  Rounding rounding_;
-  const HostFunctions& functions_;
-  std::vector<Ref> values_;
-  std::vector<uint32_t> last_use_;
-  std::map<uint32_t, std::string> param_of_;  // by value of any version
-  std::map<std::string, Ref> versions_;       // the newest of each assigned param
-};
+  return assigned;
+}
 
 }  // namespace
 
-int64_t interpret_bytes(const Graph& graph) {
-  std::vector<size_t> last_use(graph.values().size(), SIZE_MAX);
-  for (size_t i = 0; i < graph.ops().size(); ++i) {
-    for (ValueId v : graph.ops()[i].operands) last_use[v.index] = i;
-  }
-  for (const Output& o : graph.outputs) last_use[o.value.index] = SIZE_MAX;
-  const auto bytes = [&](ValueId v) {
-    int64_t wide;
-    return __builtin_mul_overflow(graph.type(v).shape.numel(), int64_t{8}, &wide) ? INT64_MAX
-                                                                                  : wide;
-  };
-  int64_t held = 0, most = 0;
-  for (size_t i = 0; i < graph.ops().size(); ++i) {
-    const Op& op = graph.ops()[i];
-    for (uint32_t r = 0; r < op.results; ++r) {
-      if (__builtin_add_overflow(held, bytes(op.result_at(r)), &held)) return INT64_MAX;
-    }
-    most = std::max(most, held);
-    for (ValueId v : op.operands) {
-      if (last_use[v.index] != i) continue;
-      held -= bytes(v);
-      last_use[v.index] = SIZE_MAX;  // an operand may stand twice
+TensorMap interpret(const Graph& g, const TensorMap& inputs, TensorMap& params, Rounding rounding,
+                    const HostFunctions& functions, Observed* observed) {
+  const auto name = [&](uint32_t op) { return std::string(g.name_of(OpId{op})); };
+  const auto count = static_cast<uint32_t>(g.ops().size());
+  std::vector<TensorRef> arguments(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const Op& op = g.ops()[i];
+    const TensorType& type = g.type(op.result);
+    if (op.kind == OpKind::input) {
+      const auto* scalar = std::get_if<ScalarAttr>(&op.attrs);
+      arguments[i] = scalar && !inputs.contains(name(i)) ? scalar_value(type, scalar->value)
+                                                         : find(inputs, name(i), type, "input");
+    } else if (std::holds_alternative<ParamAttr>(op.attrs) ||
+               (std::holds_alternative<LocalAttr>(op.attrs) && params.contains(name(i)))) {
+      arguments[i] = find(params, name(i), type, "param");
     }
   }
-  return most;
+  const Evaluator::Results results = Evaluator(g).run(arguments, {rounding, functions, observed});
+
+  TensorMap outputs, last;
+  for (size_t o = 0; o < g.outputs.size(); ++o) outputs[g.outputs[o].name] = *results.outputs[o];
+  const std::vector<bool> handles = given_handles(g);
+  for (uint32_t i = 0; i < count; ++i) {
+    const bool param = g.ops()[i].kind == OpKind::param && arguments[i];
+    if (param && results.versions[i] == arguments[i]) continue;
+    if (param || handles[i]) last[name(i)] = *results.versions[i];
+  }
+  // Only now: a version may be what `params` holds of another param.
+  for (auto& [param, value] : last) params[param] = std::move(value);
+  return outputs;
 }
 
-TensorMap interpret(const Graph& graph, const TensorMap& inputs, TensorMap& params,
-                    Rounding rounding, const HostFunctions& functions) {
-  return Interpreter(graph, inputs, params, rounding, functions).run();
-}
+int64_t interpret_bytes(const Graph& graph) { return bytes_besides(graph, 0); }
 
 }  // namespace braid::ir

@@ -16,6 +16,24 @@ std::string name_of_node(const Program& p, size_t body, size_t node) {
   return fmt::format("{}.n{}", name_of_body(p, body), node);
 }
 
+std::string name_of_region(const Program& p, const Region& r) {
+  const bool two = p.views[r.flag].type.dtype == DType::b1;
+  switch (r.kind) {
+    case Region::Kind::node:
+      return r.loop ? "WHILE" : two ? "IF" : "SWITCH";
+    case Region::Kind::predicate:
+      return two ? "predicated if" : "predicated switch";
+    case Region::Kind::host:
+      break;
+  }
+  return fmt::format("{} by the host", r.loop ? "while" : two ? "if" : "switch");
+}
+
+std::string name_of_side(const Program& p, const Region& r, uint32_t side) {
+  if (p.views[r.flag].type.dtype != DType::b1) return fmt::format("{}", side);
+  return r.loop || side == 1 ? "true" : "false";
+}
+
 std::string_view op_name(std::string_view label) {
   const size_t at = label.rfind(" (");
   return at == label.npos ? label : label.substr(0, at);

@@ -18,6 +18,10 @@ namespace braid {
 std::string name_of_body(const Program& p, size_t body);
 /// "g0.n3".
 std::string name_of_node(const Program& p, size_t body, size_t node);
+/// "IF", "SWITCH" or "WHILE" for a conditional node, "predicated if", "while by the host".
+std::string name_of_region(const Program& p, const Region& r);
+/// "true" where a b1 decides, "2" where a number does.
+std::string name_of_side(const Program& p, const Region& r, uint32_t side);
 /// The scoped name in an op's label: "h" of "h (add)", "l1/dot" of "l1/dot".
 std::string_view op_name(std::string_view label);
 /// "1 kernel", "2 kernels".

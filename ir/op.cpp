@@ -31,7 +31,7 @@ int64_t scatter_flops(const Graph& g, const Op& op) {
   return times(g.type(op.result).shape.numel(), g.type(op.operands[1]).shape.numel());
 }
 
-constexpr std::array<OpInfo, 15> kOps{{
+constexpr std::array<OpInfo, 18> kOps{{
     {OpKind::input, "input", 0, 0, false, type_input, no_flops},
     {OpKind::param, "param", 0, 0, false, type_param, no_flops},
     {OpKind::read, "read", 1, 1, true, type_read, no_flops},
@@ -47,6 +47,9 @@ constexpr std::array<OpInfo, 15> kOps{{
     {OpKind::gather, "gather", 2, 2, false, type_gather, no_flops},
     {OpKind::scatter, "scatter", 3, 3, false, type_scatter, scatter_flops},
     {OpKind::host, "host", 0, -1, false, type_host, no_flops},
+    {OpKind::branch, "branch", 1, -1, false, type_region, no_flops},
+    {OpKind::loop, "loop", 0, -1, false, type_region, no_flops},
+    {OpKind::send, "send", 2, -1, false, type_send, no_flops},
 }};
 
 }  // namespace

@@ -33,6 +33,9 @@ enum class OpKind : uint8_t {
   gather = 12,   //  (T, indices) -> U          rows of `axis` by clamped i32/i64 index
   scatter = 13,  //  (T, indices, U) -> T       rows of `axis` by index, combined with those of U
   host = 14,     //  (T..) -> (U..)              a function of the host's, by name
+  branch = 15,   //  (b1|i32, T|state..) -> (U|state..)   one of its bodies, by index
+  loop = 16,     //  (T|state..) -> (U|state..)  its body again and again
+  send = 17,     //  (state, T, i32..) -> state  a message to the host: print, item or check
 };
 
 enum class ViewKind : uint8_t { reshape = 0, transpose = 1, broadcast = 2, slice = 3 };
@@ -79,11 +82,29 @@ enum class Init : uint8_t { normal = 0, zeros = 1, ones = 2 };
 /// By number, as models and dumps write them.
 inline constexpr std::array<std::string_view, 3> kInitNames{"normal", "zeros", "ones"};
 inline std::string_view name_of(Init i) { return kInitNames[static_cast<size_t>(i)]; }
+/// A param of a Store. A `param` with one of the three attributes after this is none: it is no part
+/// of a program's interface, and what it holds before a launch is undefined.
 struct ParamAttr {
   Init init = Init::normal;
   double scale = 0.05;  // standard deviation for normal
   bool operator==(const ParamAttr&) const = default;
 };
+/// A variable of the program, assigned before it is read: what bodies of branches and loops carry
+/// and give back.
+struct LocalAttr {
+  bool operator==(const LocalAttr&) const = default;
+};
+/// The value of a conditional node, b1[] or i32[]: an assign sets it for the node, and nothing
+/// reads it. Made by the control pass alone.
+struct HandleAttr {
+  bool operator==(const HandleAttr&) const = default;
+};
+/// The ring that carries messages to the host, i32[16]: only `send` makes a new version. A graph
+/// has at most one that is no argument of a body.
+struct RingAttr {
+  bool operator==(const RingAttr&) const = default;
+};
+inline const TensorType kRingType{DType::i32, {Dim(16)}};
 /// An input with this is a runtime scalar: it keeps the value it was last set to, and has this one
 /// until then.
 struct ScalarAttr {
@@ -96,8 +117,54 @@ struct HostAttr {
   bool pure = false;  // no side effects: may be dropped, and reordered with other host ops
   bool operator==(const HostAttr&) const = default;
 };
+/// How a branch or a loop becomes part of a plan. By number, as models and dumps write them.
+enum class Lowering : uint8_t {
+  automatic = 0,  // what is predicted to be the fastest
+  select = 1,     // branch: all sides are computed, and one result taken
+  predicate =
+      2,       // branch: the kernels of all sides are launched; those of the others leave at once
+  node = 3,    // a conditional node: IF, SWITCH or WHILE
+  unroll = 4,  // loop: a copy of the body for each iteration
+  host = 5,    // the host reads what decides and launches what follows
+};
+inline constexpr std::array<std::string_view, 6> kLoweringNames{"auto", "select", "predicate",
+                                                                "node", "unroll", "host"};
+inline std::string_view name_of(Lowering l) { return kLoweringNames[static_cast<size_t>(l)]; }
+
+/// The rules of operands, bodies and results are those of region.hpp.
+struct BranchAttr {
+  std::vector<uint32_t> bodies;  // of Graph::bodies; for b1: false, true
+  Lowering lowering = Lowering::automatic;
+  StrId why{};  // the prices behind it, as in Region::why. Set by the control pass
+  bool operator==(const BranchAttr&) const = default;
+};
+inline constexpr uint32_t kNoBody = UINT32_MAX;
+struct LoopAttr {
+  uint32_t body = 0;             // of Graph::bodies
+  uint32_t condition = kNoBody;  // of Graph::bodies: asked before each iteration
+  uint32_t carried = 0;          // leading operands that change from iteration to iteration
+  /// The most iterations; with a condition there may be no such limit.
+  std::optional<Dim> limit{};
+  Lowering lowering = Lowering::automatic;
+  uint32_t unroll = 0;  // copies of the body in one iteration of a WHILE node; 0: by price
+  StrId why{};          // as in BranchAttr
+  bool operator==(const LoopAttr&) const = default;
+};
+enum class MessageKind : uint8_t { print = 0, item = 1, check = 2 };
+inline constexpr std::array<std::string_view, 3> kMessageNames{"print", "item", "check"};
+inline std::string_view name_of(MessageKind k) { return kMessageNames[static_cast<size_t>(k)]; }
+/// A check's value is an i32[]: how many elements fail. It is sent only if that is not 0.
+struct SendAttr {
+  MessageKind kind = MessageKind::print;
+  StrId text;       // print, item: the label; check: what must hold, as in "finite"
+  uint32_t id = 0;  // among the sends of a model; clones keep it. Given by the control pass
+  /// The last send of each launch, which counts the launch. Set by the control pass.
+  bool ends_launch = false;
+  bool operator==(const SendAttr&) const = default;
+};
 using Attrs = std::variant<std::monostate, MapAttr, ReduceAttr, DotAttr, ViewAttr, AxisAttr,
-                           ScatterAttr, ConstAttr, ParamAttr, ScalarAttr, HostAttr>;
+                           ScatterAttr, ConstAttr, ParamAttr, ScalarAttr, HostAttr, LocalAttr,
+                           HandleAttr, RingAttr, BranchAttr, LoopAttr, SendAttr>;
 
 class Graph;
 struct Op;

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
+#include <utility>
 
-#include "ir/parse_reader.hpp"
+#include "ir/parse_attributes.hpp"
+#include "ir/parse_ops.hpp"
+#include "ir/region.hpp"
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
@@ -13,66 +15,6 @@ namespace {
 
 constexpr size_t kMaxErrors = 100;
 constexpr size_t kMaxSymbols = 1000;
-
-std::vector<std::string> op_names() {
-  std::vector<std::string> names;
-  for (const OpInfo& i : op_table()) {
-    if (i.kind != OpKind::map && i.kind != OpKind::reduce && i.kind != OpKind::view) {
-      names.emplace_back(i.name);
-    }
-  }
-  for (int k = 0; k < 4; ++k) names.emplace_back(name_of(static_cast<ViewKind>(k)));
-  for (const ScalarInfo& f : scalar_functions()) {
-    names.emplace_back(f.name);
-    if (!f.combiner) continue;
-    names.push_back("reduce_" + std::string(f.name));
-    names.push_back("scatter_" + std::string(f.name));
-  }
-  return names;
-}
-
-/// Kind and the part of the attributes that the name implies.
-bool find_op(std::string_view name, Graph::NewOp& op) {
-  for (int k = 0; k < 4; ++k) {
-    if (name == name_of(static_cast<ViewKind>(k))) {
-      op.kind = OpKind::view;
-      op.attrs = ViewAttr{static_cast<ViewKind>(k), {}, {}};
-      return true;
-    }
-  }
-  if (const auto fn = fn_from_name(name)) {
-    op.kind = OpKind::map;
-    op.attrs = MapAttr{*fn};
-    return true;
-  }
-  if (name.starts_with("reduce_")) {
-    const auto fn = fn_from_name(name.substr(7));
-    if (!fn) return false;
-    op.kind = OpKind::reduce;
-    op.attrs = ReduceAttr{*fn, 0};
-    return true;
-  }
-  if (name.starts_with("scatter_")) {
-    const auto fn = fn_from_name(name.substr(8));
-    if (!fn) return false;
-    op.kind = OpKind::scatter;
-    op.attrs = ScatterAttr{0, fn};
-    return true;
-  }
-  const auto kind = op_kind_from_name(name);
-  if (!kind || *kind == OpKind::map || *kind == OpKind::reduce || *kind == OpKind::view) {
-    return false;
-  }
-  op.kind = *kind;
-  if (op.kind == OpKind::dot) op.attrs = DotAttr{};
-  if (op.kind == OpKind::param) op.attrs = ParamAttr{};
-  if (op.kind == OpKind::iota || op.kind == OpKind::concat || op.kind == OpKind::gather) {
-    op.attrs = AxisAttr{};
-  }
-  if (op.kind == OpKind::scatter) op.attrs = ScatterAttr{};
-  if (op.kind == OpKind::host) op.attrs = HostAttr{};
-  return true;
-}
 
 /// Bytes of all elements; nothing if they are not known or too many to count.
 std::optional<size_t> literal_bytes(const TensorType& t) {
@@ -83,15 +25,16 @@ std::optional<size_t> literal_bytes(const TensorType& t) {
   return static_cast<size_t>(bytes);
 }
 
-class Parser : Reader {
+class Parser : GraphReader {
  public:
-  Parser(std::string_view text, std::string_view file)
-      : Reader(text, file), file_(graph_.strings.intern(file)) {}
+  Parser(std::string_view text, std::string_view file) : GraphReader(text, file), file_(file) {
+    names_.file = graph_.strings.intern(file);
+  }
 
   Graph run() {
     try {
       header();
-      while (!at_symbol("}") && !at(Kind::end) && errors_.size() < kMaxErrors) line();
+      lines();
       if (errors_.empty()) {
         take_symbol("}");
         if (at(Kind::newline)) advance();
@@ -109,9 +52,9 @@ class Parser : Reader {
     take_word("bir");
     const Place place = token_.place;
     const int64_t version = take_int("the version");
-    if (version != kBirVersion) {
+    if (version < 1 || version > kBirVersion) {
       fail("E0105",
-           fmt::format("this is version {} of the text form, only {} is known", version,
+           fmt::format("this is version {} of the text form, known are those up to {}", version,
                        kBirVersion),
            place);
     }
@@ -122,9 +65,12 @@ class Parser : Reader {
     end_line();
   }
 
+  void lines() {
+    while (!at_symbol("}") && !at(Kind::end) && errors_.size() < kMaxErrors) line();
+  }
+
   void line() {
-    defined_.clear();
-    also_defined_.clear();
+    names_.defined.clear();
     const Place place = token_.place;
     try {
       try {
@@ -147,8 +93,7 @@ class Parser : Reader {
       }
     } catch (const LineError&) {
       // Uses of what this line should have defined stay silent.
-      if (!defined_.empty()) values_.emplace(defined_, ValueId{});
-      for (const std::string& v : also_defined_) values_.emplace(v, ValueId{});
+      for (const Defined& d : names_.defined) names_.values.emplace(d.number, ValueId{});
       skip_line();
     }
   }
@@ -200,66 +145,17 @@ class Parser : Reader {
   std::optional<ValueId> operand() {
     const Place place = token_.place;
     const std::string number = take(Kind::value, "a value such as %3");
-    const auto it = values_.find(number);
-    if (it == values_.end()) {
+    const auto it = names_.values.find(number);
+    if (it == names_.values.end()) {
       fail("E0204", fmt::format("%{} is used before it is defined", number), place);
     }
     if (!it->second.valid()) return std::nullopt;
     return it->second;
   }
 
-  TensorType type() {
-    const Place place = token_.place;
-    const std::string name = take(Kind::word, "a type such as f32[2,3]");
-    const std::optional<DType> dtype = dtype_from_name(name);
-    if (!dtype) {
-      std::vector<std::string> known;
-      for (int i = 0; i < kNumDTypes; ++i) {
-        known.emplace_back(braid::name_of(static_cast<DType>(i)));
-      }
-      fail("E0205", fmt::format("unknown dtype '{}'", name), place, suggest(name, known));
-    }
-    TensorType t{*dtype, {}};
-    take_symbol("[");
-    while (!at_symbol("]")) {
-      if (t.shape.rank() == kMaxRank) fail("E0301", "a shape has at most 8 axes");
-      t.shape.push_back(dim());
-      separator("]");
-    }
-    advance();
-    return t;
-  }
-
-  Dim dim() {
-    std::string text;
-    const Place place = token_.place;
-    const auto in_extent = [&] {
-      return at(Kind::word) || at(Kind::number) ||
-             (at(Kind::symbol) && std::string_view("+-*()").find(token_.text) != std::string::npos);
-    };
-    while (in_extent()) {
-      if (at(Kind::word)) known_dim();
-      text += (text.empty() ? "" : " ") + token_.text;
-      advance();
-    }
-    const std::optional<Dim> d = graph_.dims.parse(text);
-    if (!d) fail("E0101", fmt::format("'{}' is no extent", text), place);
-    return *d;
-  }
-
-  void known_dim() {
-    std::vector<std::string> known;
-    for (const DimTable::Symbol& s : graph_.dims.symbols()) {
-      if (s.name == token_.text) return;
-      known.push_back(s.name);
-    }
-    fail("E0403", fmt::format("no line declares the dim '{0}': write 'dim {0}'", token_.text),
-         token_.place, suggest(token_.text, known));
-  }
-
   /// What `loc(..)` says, else the place in this text.
   Loc location(const Place& here) {
-    if (!at_word("loc")) return {file_, here.line, here.column, here.end_column};
+    if (!at_word("loc")) return {names_.file, here.line, here.column, here.end_column};
     advance();
     take_symbol("(");
     Loc loc;
@@ -280,19 +176,15 @@ class Parser : Reader {
 
   void op_line() {
     const Place start = token_.place;
-    if (values_.count(token_.text)) {
-      fail("E0201", fmt::format("%{} is defined twice", token_.text));
+    define();
+    while (at_symbol(",")) {
+      advance();
+      define();
     }
-    defined_ = token_.text;
-    advance();
-    take_symbol(":");
-    const Place type_place = token_.place;
-    const bool state = at_word("state");
-    if (state) advance();
-    Graph::NewOp op{};
-    op.type = type();
-    while (at_symbol(",")) more_results(op);
     take_symbol("=");
+    Graph::NewOp op{};
+    op.type = names_.defined[0].type;
+    for (size_t i = 1; i < names_.defined.size(); ++i) op.more.push_back(names_.defined[i].type);
     const Place place = token_.place;
     const std::string name = take(Kind::word, "an op");
     if (!find_op(name, op)) {
@@ -314,34 +206,123 @@ class Parser : Reader {
       op.name = graph_.strings.intern(token_.text);
       advance();
     }
-    if (at_symbol("{")) attributes(op, poisoned);
+    const bool braces = at_symbol("{");
+    if (braces) advance();
+    bool block = braces && at(Kind::newline);
+    if (braces && !block) attributes(op, poisoned);
     op.loc = location(start);
+    if (!block && at_symbol("{")) {
+      advance();
+      if (!at(Kind::newline)) expected("the end of the line");
+      block = true;
+    }
+    if (block) bodies(op, name, place);
     if (poisoned) throw LineError{};
     const Graph::Added added = graph_.try_add(std::move(op));
     if (!added.error.empty()) fail("E0301", added.error, place);
-    if (graph_.value(added.value).state != state) {
+    enter(added.value, name, place);
+  }
+
+  /// "%3: i32[1]": a result, with the "%3" and the type that are declared.
+  void define() {
+    const Place place = token_.place;
+    const std::string number = take(Kind::value, "a value such as %3");
+    const bool twice = names_.values.count(number) ||
+                       std::any_of(names_.defined.begin(), names_.defined.end(),
+                                   [&](const Defined& d) { return d.number == number; });
+    if (twice) fail("E0201", fmt::format("%{} is defined twice", number), place);
+    names_.defined.push_back({number, {}, false, {}});
+    Defined& d = names_.defined.back();
+    take_symbol(":");
+    d.type_place = token_.place;
+    d.state = at_word("state");
+    if (d.state) advance();
+    d.type = type();
+  }
+
+  /// The results of an op, which must be what the line declares.
+  void enter(ValueId first, const std::string& name, const Place& place) {
+    const uint32_t results = graph_.def(first).results;
+    if (results != names_.defined.size()) {
       fail("E0301",
-           fmt::format("the result of {} is {}", name,
-                       state ? "a tensor, not a state" : "a state: write 'state' before its type"),
-           type_place);
+           fmt::format("{} has {} result{}, not {}", name, results, results == 1 ? "" : "s",
+                       names_.defined.size()),
+           place);
     }
-    values_.emplace(defined_, added.value);
-    for (uint32_t i = 0; i < also_defined_.size(); ++i) {
-      values_.emplace(also_defined_[i], ValueId{added.value.index + 1 + i});
+    for (uint32_t r = 0; r < results; ++r) {
+      const Defined& d = names_.defined[r];
+      const Value& v = graph_.value({first.index + r});
+      if (v.state != d.state) {
+        fail("E0301",
+             fmt::format(
+                 "the result of {} is {}", name,
+                 d.state ? "a tensor, not a state" : "a state: write 'state' before its type"),
+             d.type_place);
+      }
+      if (v.type != d.type) {
+        fail("E0301",
+             fmt::format("the result of {} is {}, not {}", name, to_string(v.type, &graph_.dims),
+                         to_string(d.type, &graph_.dims)),
+             d.type_place);
+      }
+    }
+    for (uint32_t r = 0; r < results; ++r) {
+      names_.values.emplace(names_.defined[r].number, ValueId{first.index + r});
     }
   }
 
-  /// ", %4: i32[1]": a host op's results after the first.
-  void more_results(Graph::NewOp& op) {
+  /// The lines of a branch's or loop's bodies, and the "}" behind them.
+  void bodies(Graph::NewOp& op, const std::string& name, const Place& place) {
+    const size_t errors = errors_.size();
     advance();
-    const Place place = token_.place;
-    const std::string number = take(Kind::value, "a value such as %3");
-    const bool twice = values_.count(number) || number == defined_ ||
-                       std::count(also_defined_.begin(), also_defined_.end(), number) > 0;
-    if (twice) fail("E0201", fmt::format("%{} is defined twice", number), place);
-    also_defined_.push_back(number);
-    take_symbol(":");
-    op.more.push_back(type());
+    while (!at_symbol("}") && !at(Kind::end) && errors_.size() < kMaxErrors) {
+      try {
+        body(op);
+      } catch (const LineError&) {
+        skip_line();
+      }
+    }
+    if (errors_.size() == errors) {
+      take_symbol("}");
+    } else if (at_symbol("}")) {
+      advance();
+    }
+    if (errors_.size() != errors) throw LineError{};
+    if (op.kind != OpKind::branch && op.kind != OpKind::loop) {
+      fail("E0101", fmt::format("{} has no bodies", name), place);
+    }
+  }
+
+  void body(Graph::NewOp& op) {
+    auto* loop = std::get_if<LoopAttr>(&op.attrs);
+    const bool condition = at_word("condition");
+    if (condition && (!loop || loop->body == kNoBody || loop->condition != kNoBody)) {
+      fail("E0101", "a condition follows the body of a loop");
+    }
+    if (!condition && loop && loop->body != kNoBody) fail("E0101", "a loop has one body");
+    if (!condition && !at_word("body")) expected("'body' or 'condition'");
+    advance();
+    const std::string name = take(Kind::string, "the body's name in quotes");
+    if (!at_symbol("{")) expected("'{'");
+    if (depth_ == kMaxBodyDepth) {
+      fail("E0302", fmt::format("bodies nest at most {} deep", kMaxBodyDepth));
+    }
+    advance();
+    end_line();
+    Graph outer = std::exchange(graph_, Graph(name));
+    Names outer_names = std::exchange(names_, {});
+    names_.file = graph_.strings.intern(file_);
+    ++depth_;
+    lines();
+    --depth_;
+    std::swap(graph_, outer);
+    names_ = std::move(outer_names);
+    take_symbol("}");
+    end_line();
+    const auto index = static_cast<uint32_t>(graph_.bodies.size());
+    graph_.bodies.push_back(std::move(outer));
+    if (auto* branch = std::get_if<BranchAttr>(&op.attrs)) branch->bodies.push_back(index);
+    if (loop) (condition ? loop->condition : loop->body) = index;
   }
 
   uint32_t literal(const TensorType& t) {
@@ -390,96 +371,22 @@ class Parser : Reader {
     return graph_.add_literal(std::move(l));
   }
 
-  void attributes(Graph::NewOp& op, bool poisoned) {
-    std::set<std::string> seen;
-    advance();
-    while (!at_symbol("}")) {
-      const Place place = token_.place;
-      const std::string name = take(Kind::word, "an attribute's name");
-      if (!seen.insert(name).second) {
-        fail("E0201", fmt::format("the attribute '{}' stands here twice", name), place);
-      }
-      take_symbol("=");
-      attribute(op, name, place, poisoned);
-      separator("}");
-    }
-    advance();
-  }
+  struct Defined {
+    std::string number;
+    Place type_place;
+    bool state = false;
+    TensorType type;
+  };
+  /// What numbers stand for in one graph.
+  struct Names {
+    StrId file;
+    std::unordered_map<std::string, ValueId> values;  // by number as written; invalid: poisoned
+    std::vector<Defined> defined;                     // by the current line
+  };
 
-  void attribute(Graph::NewOp& op, const std::string& name, const Place& place, bool poisoned) {
-    if (auto* a = std::get_if<ReduceAttr>(&op.attrs); a && name == "axes") {
-      for (int64_t axis : take_ints()) a->axes |= 1u << checked_axis(axis, place);
-      return;
-    }
-    if (auto* a = std::get_if<DotAttr>(&op.attrs)) {
-      if (name == "ta") return void(a->ta = take_bool());
-      if (name == "tb") return void(a->tb = take_bool());
-      if (name == "tf32") return void(a->tf32 = take_bool());
-    }
-    if (auto* a = std::get_if<ViewAttr>(&op.attrs)) {
-      const bool slice = a->kind == ViewKind::slice;
-      if (name == "axes" && !slice && a->kind != ViewKind::reshape) {
-        return void(a->a = per_axis(op, poisoned));
-      }
-      if (name == "starts" && slice) return void(a->a = per_axis(op, poisoned));
-      if (name == "steps" && slice) return void(a->b = per_axis(op, poisoned));
-    }
-    if (auto* a = std::get_if<AxisAttr>(&op.attrs); a && name == "axis") {
-      return void(a->axis = checked_axis(take_int("the axis"), place));
-    }
-    if (auto* a = std::get_if<ScatterAttr>(&op.attrs); a && name == "axis") {
-      return void(a->axis = checked_axis(take_int("the axis"), place));
-    }
-    if (auto* a = std::get_if<ParamAttr>(&op.attrs)) {
-      if (name == "init") {
-        a->init = static_cast<Init>(take_choice({kInitNames.begin(), kInitNames.end()},
-                                                "init to be normal, zeros or ones"));
-        return;
-      }
-      if (name == "scale") return void(a->scale = take_double("the scale"));
-    }
-    if (auto* a = std::get_if<HostAttr>(&op.attrs)) {
-      if (name == "function") {
-        a->function = graph_.strings.intern(take(Kind::string, "the function's name in quotes"));
-        return;
-      }
-      if (name == "pure") return void(a->pure = take_bool());
-    }
-    if (name == "graph") return void(op.outside = !take_bool());
-    if (op.kind == OpKind::input && name == "scalar") {
-      op.attrs = ScalarAttr{take_double("the scalar's value")};
-      return;
-    }
-    fail("E0102", fmt::format("this op has no attribute '{}'", name), place);
-  }
-
-  int checked_axis(int64_t axis, const Place& place) {
-    if (axis < 0 || axis >= kMaxRank) fail("E0302", "an axis lies between 0 and 7", place);
-    return static_cast<int>(axis);
-  }
-
-  /// A list with one entry per axis of the operand.
-  Axes per_axis(const Graph::NewOp& op, bool poisoned) {
-    const Place place = token_.place;
-    const std::vector<int64_t> xs = take_ints();
-    if (!poisoned && op.operands.size() == 1) {
-      const TensorType& t = graph_.type(op.operands[0]);
-      if (xs.size() != static_cast<size_t>(t.shape.rank())) {
-        fail("E0302",
-             fmt::format("the list needs one entry per axis of {}", to_string(t, &graph_.dims)),
-             place);
-      }
-    }
-    Axes axes{};
-    std::copy(xs.begin(), xs.end(), axes.begin());
-    return axes;
-  }
-
-  Graph graph_;
-  StrId file_;
-  std::unordered_map<std::string, ValueId> values_;  // by number as written; invalid: poisoned
-  std::string defined_;                              // by the current line
-  std::vector<std::string> also_defined_;            // its results after the first
+  std::string_view file_;
+  Names names_;
+  int depth_ = 0;  // of bodies around the current line
 };
 
 }  // namespace

@@ -106,8 +106,18 @@ void Reader::end_line() {
 }
 
 void Reader::skip_line() {
-  while (!at(Kind::newline) && !at(Kind::end)) advance();
-  if (at(Kind::newline)) advance();
+  for (int open = 0; !at(Kind::end);) {
+    if (at_symbol("{")) {
+      advance();
+      if (at(Kind::newline)) ++open;  // else the braces of attributes, which end in their line
+      continue;
+    }
+    const bool line_ends = at(Kind::newline);
+    advance();
+    if (!line_ends) continue;
+    if (open == 0) return;
+    if (at_symbol("}")) --open;
+  }
 }
 
 }  // namespace braid::ir

@@ -48,7 +48,7 @@ class Reader {
   /// After an entry of a list: takes a comma unless the list ends here.
   void separator(std::string_view close);
   void end_line();
-  /// Goes on behind the current line.
+  /// Goes on behind the current line, and behind the bodies that begin in what is left of it.
   void skip_line();
 
   Token token_;

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "ir/region.hpp"
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
@@ -108,6 +111,33 @@ std::string attributes(const Graph& g, const Op& op) {
       }
     }
     std::string operator()(const AxisAttr& a) const { return fmt::format("axis={}", a.axis); }
+    std::string operator()(const LocalAttr&) const { return "sort=local"; }
+    std::string operator()(const HandleAttr&) const { return "sort=handle"; }
+    std::string operator()(const RingAttr&) const { return "sort=ring"; }
+    std::string operator()(const BranchAttr& a) const { return region({}, a.lowering, {}, a.why); }
+    std::string operator()(const LoopAttr& a) const {
+      std::vector<std::string> first, last;
+      if (a.carried) first.push_back(fmt::format("carried={}", a.carried));
+      if (a.limit) first.push_back("limit=" + g.dims.str(*a.limit));
+      if (a.unroll) last.push_back(fmt::format("unroll={}", a.unroll));
+      return region(std::move(first), a.lowering, last, a.why);
+    }
+    std::string region(std::vector<std::string> all, Lowering lowering,
+                       const std::vector<std::string>& more, StrId why) const {
+      if (lowering != Lowering::automatic) {
+        all.push_back(fmt::format("lowering={}", braid::ir::name_of(lowering)));
+      }
+      all.insert(all.end(), more.begin(), more.end());
+      if (!g.strings[why].empty()) all.push_back("why=" + quoted(g.strings[why]));
+      return fmt::format("{}", fmt::join(all, ", "));
+    }
+    std::string operator()(const SendAttr& a) const {
+      std::string s =
+          fmt::format("message={}, text={}", braid::ir::name_of(a.kind), quoted(g.strings[a.text]));
+      if (a.id) s += fmt::format(", id={}", a.id);
+      if (a.ends_launch) s += ", ends_launch=true";
+      return s;
+    }
     std::string operator()(const ScatterAttr& a) const { return fmt::format("axis={}", a.axis); }
     std::string operator()(const ParamAttr& a) const {
       if (a.init != Init::normal) {
@@ -134,7 +164,8 @@ std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
                               to_string(v.type, &g.dims));
   for (uint32_t i = 1; i < op.results; ++i) {
     const ValueId more = op.result_at(i);
-    s += fmt::format(", %{}: {}", more.index, to_string(g.type(more), &g.dims));
+    s += fmt::format(", %{}: {}{}", more.index, g.value(more).state ? "state " : "",
+                     to_string(g.type(more), &g.dims));
   }
   s += " = " + mnemonic(op);
   if (const auto* c = std::get_if<ConstAttr>(&op.attrs)) {
@@ -150,6 +181,66 @@ std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
   if (options.places && op.loc.line != 0) s += place_text(g, op.loc);
   return s;
 }
+
+/// Whether the text form of version 1 had no words for it.
+bool is_of_version_2(const Graph& g) {
+  return std::any_of(g.ops().begin(), g.ops().end(), [](const Op& op) {
+    return op.kind == OpKind::branch || op.kind == OpKind::loop || op.kind == OpKind::send ||
+           (op.kind == OpKind::param && !std::holds_alternative<ParamAttr>(op.attrs));
+  });
+}
+
+class Printer {
+ public:
+  explicit Printer(const PrintOptions& options) : options_(options) {}
+
+  std::string run(const Graph& g) {
+    out_ = fmt::format("bir {}\ngraph {} {{\n", is_of_version_2(g) ? 2 : 1, quoted(g.name));
+    lines(g, "  ");
+    return std::move(out_) + "}\n";
+  }
+
+ private:
+  void lines(const Graph& g, const std::string& indent) {
+    for (const DimTable::Symbol& d : g.dims.symbols()) {
+      out_ += indent + "dim " + d.name;
+      if (d.default_value) out_ += fmt::format(" = {}", *d.default_value);
+      if (d.max) out_ += fmt::format(" max {}", *d.max);
+      out_ += "\n";
+    }
+    for (const Repeat& r : g.repeats) {
+      out_ += fmt::format("{}repeat {} {}\n", indent, quoted(r.prefix), r.count);
+    }
+    for (uint32_t i = 0; i < g.ops().size(); ++i) {
+      out_ += indent + op_text(g, OpId{i}, options_);
+      bodies(g, g.ops()[i], indent);
+      out_ += "\n";
+    }
+    for (const Output& o : g.outputs) {
+      out_ += fmt::format("{}output {} %{}", indent, quoted(o.name), o.value.index);
+      if (options_.places && o.loc.line != 0) out_ += place_text(g, o.loc);
+      out_ += "\n";
+    }
+  }
+
+  void bodies(const Graph& g, const Op& op, const std::string& indent) {
+    const std::vector<uint32_t> all = bodies_of(op);
+    if (all.empty()) return;
+    out_ += " {\n";
+    for (size_t b = 0; b < all.size(); ++b) {
+      const bool condition = op.kind == OpKind::loop && b == 1;
+      const Graph& body = g.bodies[all[b]];
+      out_ += fmt::format("{}  {} {} {{\n", indent, condition ? "condition" : "body",
+                          quoted(body.name));
+      lines(body, indent + "    ");
+      out_ += indent + "  }\n";
+    }
+    out_ += indent + "}";
+  }
+
+  const PrintOptions& options_;
+  std::string out_;
+};
 
 }  // namespace
 
@@ -168,25 +259,7 @@ std::string mnemonic(const Op& op) {
 std::string print_op(const Graph& graph, OpId id) { return op_text(graph, id, {}); }
 
 std::string print(const Graph& graph, const PrintOptions& options) {
-  std::string s = fmt::format("bir {}\ngraph {} {{\n", kBirVersion, quoted(graph.name));
-  for (const DimTable::Symbol& d : graph.dims.symbols()) {
-    s += "  dim " + d.name;
-    if (d.default_value) s += fmt::format(" = {}", *d.default_value);
-    if (d.max) s += fmt::format(" max {}", *d.max);
-    s += "\n";
-  }
-  for (const Repeat& r : graph.repeats) {
-    s += fmt::format("  repeat {} {}\n", quoted(r.prefix), r.count);
-  }
-  for (uint32_t i = 0; i < graph.ops().size(); ++i) {
-    s += "  " + op_text(graph, OpId{i}, options) + "\n";
-  }
-  for (const Output& o : graph.outputs) {
-    s += fmt::format("  output {} %{}", quoted(o.name), o.value.index);
-    if (options.places && o.loc.line != 0) s += place_text(graph, o.loc);
-    s += "\n";
-  }
-  return s + "}\n";
+  return Printer(options).run(graph);
 }
 
 }  // namespace braid::ir

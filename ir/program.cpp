@@ -44,6 +44,10 @@ std::string_view name_of(Segment s) {
       return "temp";
     case Segment::scalar:
       return "scalar";
+    case Segment::handle:
+      return "handle";
+    case Segment::ring:
+      return "ring";
   }
   return "?";
 }
@@ -61,7 +65,13 @@ std::vector<InPlace> in_place_of_parts(const Kernel& k) {
 }
 
 std::string_view name_of(Step::Kind k) {
-  constexpr std::array<std::string_view, 5> kNames{"launch", "read", "wait", "call", "write"};
+  constexpr std::array<std::string_view, 6> kNames{"launch", "read",  "wait",
+                                                   "call",   "write", "region"};
+  return kNames[static_cast<size_t>(k)];
+}
+
+std::string_view name_of(Region::Kind k) {
+  constexpr std::array<std::string_view, 3> kNames{"node", "predicate", "host"};
   return kNames[static_cast<size_t>(k)];
 }
 

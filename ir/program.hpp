@@ -17,7 +17,7 @@ namespace braid {
 
 /// Version of the serialised form. A reader takes its own major and any minor up to its own.
 inline constexpr int kProgramMajor = 1;
-inline constexpr int kProgramMinor = 2;
+inline constexpr int kProgramMinor = 3;
 
 /// What kernels are generated and costed for. Checked-in numbers, so that a plan does not depend
 /// on the machine that makes it.
@@ -39,6 +39,8 @@ enum class Segment : uint8_t {
   output = 3,    // bound per executable
   temp = 4,      // in the executable's arena, may share bytes
   scalar = 5,    // in the executable's block of runtime scalars, read only
+  handle = 6,    // no bytes: the argument is the 64-bit handle of a conditional node
+  ring = 7,      // the executable's: what kernels know of the ring of messages
 };
 std::string_view name_of(Segment s);
 
@@ -51,6 +53,8 @@ struct Buffer {
   TensorType type;
   int64_t bytes = 0;
   int64_t offset = 0;
+  /// Of Program::regions: the one whose bodies alone use it, so that it lies in that region's slab.
+  uint32_t region = UINT32_MAX;
 };
 
 /// Row-major contiguous elements inside a buffer, holding one value of the source graph.
@@ -103,6 +107,9 @@ struct Kernel {
   /// (and Node::args) hold the body's slots once per part, part after part.
   uint32_t parts = 1;
   std::vector<InPlace> in_place;  // slots of the first part; those of the others lie alike
+  /// The kernel leaves at once unless the b1[] or i32[] in its last argument, which is none of the
+  /// body's, is this. Such a kernel has one part.
+  std::optional<int32_t> guard{};
 };
 
 /// Kernel::in_place for the slots of all parts.
@@ -115,10 +122,17 @@ struct Module {
   std::vector<std::byte> image;  // cubin
 };
 
-/// One kernel launch in a graph.
+/// In place of a kernel, for a conditional node.
+inline constexpr uint32_t kNoKernel = UINT32_MAX;
+
+/// One kernel launch in a graph, or a conditional node.
 struct Node {
   uint32_t kernel = 0;
-  std::vector<uint32_t> args;  // views, one per ArgSlot
+  /// A conditional node: the region (of kind node) that it is. A guarded kernel: the region (of
+  /// kind predicate) that it belongs to. UINT32_MAX for all others.
+  uint32_t region = UINT32_MAX;
+  uint32_t branch = 0;         // of a guarded kernel: which of the region's sides
+  std::vector<uint32_t> args;  // views, one per ArgSlot of slots_of()
   /// The source values that the arguments must hold before (in) and hold after (out); for an
   /// inout slot the value after. The checker compares these with what the bytes really hold.
   std::vector<uint32_t> values;
@@ -165,6 +179,10 @@ struct Body {
   bool stream = false;  // no graph: its ops are kept out of graphs, and its kernels form one lane
   double predicted_us = 0;  // from the first node's start to the last one's end
   double chain_us = 0;      // the same if all nodes formed one lane
+  /// Of Program::regions: the one whose conditional node runs this graph, or whose scripts launch
+  /// it, and as which of its sides. UINT32_MAX for a body that the outermost script launches.
+  uint32_t region = UINT32_MAX;
+  uint32_t branch = 0;
 };
 
 /// A call of a host function: the arguments are copied to the host, the results from there.
@@ -186,10 +204,77 @@ struct Step {
     wait = 2,    // until the copies of call `index` are there
     call = 3,    // run the function of call `index`
     write = 4,   // enqueue copies of call `index`'s results to the device
+    region = 5,  // region `index`, of kind host: read what decides, wait, follow one of its scripts
   } kind = Kind::launch;
   uint32_t index = 0;
 };
 std::string_view name_of(Step::Kind k);
+
+/// A branch or a loop that is left in the plan (see ir/region.hpp for what those are). Regions
+/// nest: an outer one has the lower index, and its bodies stand before those of the inner one.
+struct Region {
+  /// How it is carried out.
+  enum class Kind : uint8_t {
+    node = 0,       // a conditional node: IF, SWITCH or WHILE
+    predicate = 1,  // a branch: guarded kernels among the nodes of the body around it
+    host = 2,       // the host reads the flag and follows a script
+  } kind = Kind::node;
+  bool loop = false;
+  uint32_t region = UINT32_MAX;  // the one around it
+  uint32_t branch = 0;           // as which of that one's sides
+  /// A view of what decides, b1[] or i32[]: of the handle's buffer for a node, else of a value in
+  /// memory. A branch takes side 0 for false and 1 for true, or the side of that number, which lies
+  /// in range. A loop runs its one side while the flag is true.
+  uint32_t flag = 0;
+  uint32_t sides = 1;
+  /// node: the body of each side. Empty for other kinds.
+  std::vector<uint32_t> bodies;
+  /// host: what the host does for each side. Empty for other kinds.
+  std::vector<std::vector<Step>> scripts;
+  /// node and host: everything around the region that its sides, or the flag, read or write, each
+  /// view once, and its slab; for a node also the args of the Node. `in` only read, `out` written
+  /// before it is read, `inout` otherwise, or where a side may leave it as it was.
+  std::vector<ArgSlot> slots;
+  std::vector<uint32_t> args;                   // views, one per slot
+  std::vector<uint32_t> values, values_before;  // as in Node
+  /// What becomes of state that the sides write, in source values.
+  struct State {
+    uint32_t view = 0;
+    uint32_t before = UINT32_MAX;  // what it holds before the region; UINT32_MAX: nothing yet
+    uint32_t after = 0;            // what it holds after it
+    /// By side: what it holds when the side begins, and when it ends. For a loop the entry stands
+    /// for `before` and for the exit of the iteration before; for a branch it is `before`.
+    std::vector<uint32_t> entry, exit;
+  };
+  std::vector<State> states;
+  /// A temporary around the region in which all temporaries of its sides lie, those of different
+  /// sides on the same bytes; UINT32_MAX if there are none, and for predicate.
+  uint32_t slab = UINT32_MAX;
+  uint32_t unrolled = 1;  // copies of a loop's body in one run of its side
+  std::string op;         // scoped name with kind, as in Node::ops
+  std::string place;
+  std::string why;  // why it is carried out like this: "2 kernels in all: 0.9 us, IF 10.4 us"
+  double estimate_us = 0;  // predicted, for the costlier side or one run of the loop's
+};
+std::string_view name_of(Region::Kind k);
+
+/// A branch or loop that became plain ops, for reports.
+struct Dissolved {
+  std::string op, place;
+  ir::Lowering lowering = ir::Lowering::select;  // select or unroll
+  int64_t copies = 1;                            // of the loop's body
+  std::string why;
+};
+
+/// What a `send` tells the host, by SendAttr::id.
+struct MessageSource {
+  ir::MessageKind kind = ir::MessageKind::print;
+  std::string text;    // the label, or what a check wants to hold
+  TensorType type;     // of the value
+  uint32_t loops = 0;  // numbers of iterations that come with it, the outermost loop's first
+  std::string op;      // scoped name with kind
+  std::string place;
+};
 
 /// Why some op stands outside graphs.
 struct Break {
@@ -265,7 +350,15 @@ struct Program {
   uint32_t runs = 1;
   std::vector<std::string> certificate, second_certificate;
   std::vector<Break> breaks;
+  std::vector<Region> regions;
+  std::vector<Dissolved> dissolved;
+  std::vector<MessageSource> messages;
 };
+
+/// The arguments that a node takes: its kernel's, or its region's if it is a conditional node.
+inline const std::vector<ArgSlot>& slots_of(const Program& p, const Node& node) {
+  return node.kernel == kNoKernel ? p.regions[node.region].slots : p.kernels[node.kernel].args;
+}
 
 /// Text for people: kernels with their ops, buffers with offsets and the total, nodes and edges.
 std::string to_text(const Program& p);

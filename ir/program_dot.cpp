@@ -19,7 +19,7 @@ std::string escaped(std::string_view s) {
   std::string out;
   for (char c : s) {
     if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    out += c == '\n' ? std::string("\\n") : std::string(1, c);
   }
   return out;
 }
@@ -36,9 +36,20 @@ class Drawing {
 
   std::string run() {
     out_ = fmt::format("digraph {} {{\n", quoted(p_.name));
+    if (!p_.regions.empty()) out_ += "  compound=true;\n";
     out_ += "  node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n";
     out_ += "  edge [fontname=\"sans-serif\", fontsize=8];\n";
-    for (uint32_t b = 0; b < p_.bodies.size(); ++b) body(b);
+    for (uint32_t b = 0; b < p_.bodies.size(); ++b) {
+      const uint32_t r = p_.bodies[b].region;
+      // The bodies of conditional nodes are drawn in the boxes around those.
+      if (r != UINT32_MAX && p_.regions[r].kind == Region::Kind::node) continue;
+      cluster(b, b, 2);
+      out_ += lines_;
+      lines_.clear();
+    }
+    for (uint32_t r = 0; r < p_.regions.size(); ++r) {
+      if (p_.regions[r].kind == Region::Kind::host) host_region(r);
+    }
     for (uint32_t c = 0; c < p_.calls.size(); ++c) call(c);
     crossings();
     return out_ + "}\n";
@@ -50,7 +61,9 @@ class Drawing {
     std::vector<Box> boxes;
     std::map<std::string, size_t> box_of;
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-      const std::string key = fold_ ? form_of(body.nodes[n]) : "";
+      // What belongs to regions is drawn whole.
+      const bool plain = body.nodes[n].region == UINT32_MAX;
+      const std::string key = fold_ && plain ? form_of(body.nodes[n]) : "";
       const auto [it, added] =
           key.empty() ? std::pair(box_of.end(), true) : box_of.try_emplace(key, boxes.size());
       if (added) boxes.emplace_back();
@@ -72,39 +85,92 @@ class Drawing {
     return form;
   }
 
-  void body(uint32_t b) {
+  /// The box around a body, in which the regions of its conditional nodes have boxes too. `part`:
+  /// the body that stands in a script around it.
+  void cluster(uint32_t b, uint32_t part, size_t indent) {
     static constexpr std::array<std::string_view, 8> kFill{
         "#cfe8ff", "#ffe3c2", "#d7f5d0", "#f7d3e3", "#e5dcff", "#fff4b8", "#d0f2ef", "#e4e4e4"};
     const Body& body = p_.bodies[b];
-    const std::string name = name_of_body(p_, b);
+    const std::string name = name_of_body(p_, b), space(indent, ' ');
     const std::vector<Box> boxes = boxes_of(body);
     std::vector<uint32_t> drawn(body.nodes.size());
     for (const Box& box : boxes) {
       for (uint32_t n : box.nodes) drawn[n] = box.nodes[0];
     }
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-      remember(body.nodes[n], fmt::format("{}n{}", name, drawn[n]), b);
+      remember(body.nodes[n], fmt::format("{}n{}", name, drawn[n]), part);
     }
-    out_ += fmt::format("  subgraph cluster_{} {{\n    label=\"{} {}\";\n", name,
-                        body.stream ? "kernels without a graph" : "graph", name);
+    out_ += fmt::format("{0}subgraph cluster_{1} {{\n{0}  label=\"{2} {1}{3}\";\n", space, name,
+                        body.stream ? "kernels without a graph" : "graph", side_of(body));
     for (const Box& box : boxes) {
       const uint32_t n = box.nodes[0];
       const Node& node = body.nodes[n];
       std::set<uint32_t> lanes;
       for (uint32_t other : box.nodes) lanes.insert(body.nodes[other].lane);
-      out_ += fmt::format("    {}n{} [fillcolor=\"{}\", label=\"", name, n,
+      out_ += fmt::format("{}  {}n{} [{}fillcolor=\"{}\", label=\"", space, name, n, shape_of(node),
                           kFill[node.lane % kFill.size()]);
       out_ += fmt::format("n{}{} {}\\nstream{} {}, {:.2f} us", n,
                           box.nodes.size() > 1 ? fmt::format(" ({}x)", box.nodes.size()) : "",
-                          escaped(p_.kernels[node.kernel].symbol), lanes.size() > 1 ? "s" : "",
+                          escaped(what_of(node)), lanes.size() > 1 ? "s" : "",
                           fmt::join(lanes, " "), node.estimate_us);
       for (const std::string& op : node.ops) {
         out_ += "\\n" + escaped(box.nodes.size() > 1 ? repeats_.folded(op) : op);
       }
       out_ += "\"];\n";
+      if (node.kernel != kNoKernel) continue;
+      const Region& r = p_.regions[node.region];
+      for (uint32_t s = 0; s < r.bodies.size(); ++s) {
+        if (p_.bodies[r.bodies[s]].nodes.empty()) continue;
+        cluster(r.bodies[s], part, indent + 2);
+        const std::string inner = name_of_body(p_, r.bodies[s]);
+        lines_ +=
+            fmt::format("  {}n{} -> {}n0 [label={}, style=bold, lhead=cluster_{}];\n", name, n,
+                        inner, quoted(r.loop ? "while true" : name_of_side(p_, r, s)), inner);
+      }
     }
-    out_ += "  }\n";
+    out_ += space + "}\n";
     edges(body, name, drawn);
+  }
+
+  /// What the host decides, and the bodies that it launches then.
+  void host_region(uint32_t index) {
+    const Region& r = p_.regions[index];
+    const std::string id = fmt::format("r{}", index);
+    out_ += fmt::format("  {0} [shape=hexagon, fillcolor=\"#f4b6b6\", label=\"{0} {1}\\n{2}\"];\n",
+                        id, name_of_region(p_, r), escaped(r.op));
+    for (const Region::State& s : r.states) makers_[s.after] = {id, kHost};
+    uses_.push_back({p_.views[r.flag].value, p_.views[r.flag].buffer, id, kHost});
+    for (const std::vector<Step>& script : r.scripts) {
+      for (const Step& s : script) {
+        if (s.kind != Step::Kind::launch) continue;
+        const Body& body = p_.bodies[s.index];
+        if (body.nodes.empty()) continue;
+        const std::string name = name_of_body(p_, s.index);
+        out_ += fmt::format("  {} -> {}n0 [label={}, style=bold, lhead=cluster_{}];\n", id, name,
+                            quoted(r.loop ? "while true" : name_of_side(p_, r, body.branch)), name);
+        break;
+      }
+    }
+  }
+
+  std::string side_of(const Body& body) const {
+    if (body.region == UINT32_MAX) return {};
+    const Region& r = p_.regions[body.region];
+    if (r.loop) return fmt::format(": body of r{}", body.region);
+    return fmt::format(": r{} is {}", body.region, name_of_side(p_, r, body.branch));
+  }
+  std::string what_of(const Node& node) const {
+    if (node.kernel == kNoKernel) {
+      return fmt::format("{} r{}", name_of_region(p_, p_.regions[node.region]), node.region);
+    }
+    const std::string& symbol = p_.kernels[node.kernel].symbol;
+    if (node.region == UINT32_MAX) return symbol;
+    return fmt::format("{}\nif r{} is {}", symbol, node.region,
+                       name_of_side(p_, p_.regions[node.region], node.branch));
+  }
+  static std::string_view shape_of(const Node& node) {
+    if (node.kernel == kNoKernel) return "shape=diamond, ";
+    return node.region == UINT32_MAX ? "" : "style=\"filled,dashed\", ";
   }
 
   void edges(const Body& body, const std::string& name, const std::vector<uint32_t>& drawn) {
@@ -132,7 +198,7 @@ class Drawing {
         label += " " + (l.count > 1 ? repeats_.folded(buffer) : buffer);
       }
       if (l.count > 1) label += fmt::format(" ({}x)", l.count);
-      out_ +=
+      lines_ +=
           fmt::format("  {0}n{1} -> {0}n{2} [label={3}{4}{5}];\n", name, l.from, l.to,
                       quoted(label), l.edge->kind == EdgeKind::programmatic ? ", style=dashed" : "",
                       l.to <= l.from ? ", constraint=false" : "");
@@ -153,7 +219,7 @@ class Drawing {
 
   /// Who makes which value, and who in other parts may use it.
   void remember(const Node& node, const std::string& id, uint32_t body) {
-    const std::vector<ArgSlot>& slots = p_.kernels[node.kernel].args;
+    const std::vector<ArgSlot>& slots = slots_of(p_, node);
     for (size_t s = 0; s < slots.size(); ++s) {
       const uint32_t buffer = p_.views[node.args[s]].buffer;
       if (slots[s].role == Role::in) uses_.push_back({node.values[s], buffer, id, body});
@@ -186,7 +252,7 @@ class Drawing {
   const Program& p_;
   const Repeats repeats_;
   const bool fold_;
-  std::string out_;
+  std::string out_, lines_;  // lines_: edges that follow the box that is being drawn
   std::unordered_map<uint32_t, Maker> makers_;  // by value
   std::vector<Use> uses_;
 };

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ir/region_json.hpp"
 #include "ir/text.hpp"
 
 namespace braid {
@@ -13,57 +14,10 @@ namespace {
 
 constexpr std::string_view kSchema = "braid.program/1";
 
-/// A number of the file as a T. The library's own get() would wrap, truncate or take a bool.
-template <class T>
-T integer(const Json& j) {
-  if (j.is_number_unsigned()) {
-    if (const auto x = j.get<uint64_t>(); std::in_range<T>(x)) return static_cast<T>(x);
-  } else if (j.is_number_integer()) {
-    if (const auto x = j.get<int64_t>(); std::in_range<T>(x)) return static_cast<T>(x);
-  }
-  throw std::runtime_error("a number is missing or too large: " + j.dump());
-}
-
-template <class T>
-std::vector<T> integers(const Json& j) {
-  if (!j.is_array()) throw std::runtime_error("a list of numbers is missing");
-  std::vector<T> out;
-  for (const Json& x : j) out.push_back(integer<T>(x));
-  return out;
-}
-
 std::array<uint32_t, 3> three(const Json& j) {
   const std::vector<uint32_t> x = integers<uint32_t>(j);
   if (x.size() != 3) throw std::runtime_error("a launch shape has not three extents");
   return {x[0], x[1], x[2]};
-}
-
-Json type_json(const TensorType& t) {
-  return Json{{"dtype", name_of(t.dtype)}, {"shape", t.shape.extents()}};
-}
-
-TensorType type_from(const Json& j) {
-  const auto dtype = dtype_from_name(j.at("dtype").get<std::string>());
-  if (!dtype) throw std::runtime_error("unknown dtype " + j.at("dtype").dump());
-  const auto extents = integers<int64_t>(j.at("shape"));
-  if (extents.size() > static_cast<size_t>(kMaxRank)) throw std::runtime_error("rank above 8");
-  int64_t bytes = size_of(*dtype);
-  for (int64_t e : extents) {
-    if (e < 0) throw std::runtime_error("negative extent");
-    if (e > 0 && __builtin_mul_overflow(bytes, e, &bytes))
-      throw std::runtime_error("shape overflow");
-  }
-  return {*dtype, Shape::of(extents)};
-}
-
-/// The enumerator whose name is the JSON string, among the first `count`.
-template <class E>
-E enum_from(const Json& j, int count) {
-  const auto text = j.get<std::string>();
-  for (int i = 0; i < count; ++i) {
-    if (name_of(static_cast<E>(i)) == text) return static_cast<E>(i);
-  }
-  throw std::runtime_error("unknown name '" + text + "'");
 }
 
 Json bindings_json(const std::vector<Binding>& bindings) {
@@ -84,35 +38,30 @@ std::vector<Binding> bindings_from(const Json& j) {
 }
 
 Json kernel_json(const Kernel& k) {
-  Json args = Json::array();
-  for (const ArgSlot& a : k.args) {
-    args.push_back({{"name", a.name}, {"role", name_of(a.role)}, {"type", type_json(a.type)}});
-  }
   Json in_place = Json::array();
   for (const InPlace& i : k.in_place) in_place.push_back({{"out", i.out}, {"in", i.in}});
-  return {{"symbol", k.symbol},
-          {"family", k.family},
-          {"args", args},
-          {"grid", k.launch.grid},
-          {"block", k.launch.block},
-          {"shared_bytes", k.launch.shared_bytes},
-          {"module", k.module},
-          {"flops", k.flops},
-          {"bytes_moved", k.bytes_moved},
-          {"waits", k.waits},
-          {"parts", k.parts},
-          {"in_place", in_place},
-          {"body", ir::print(k.body)}};
+  Json j = {{"symbol", k.symbol},
+            {"family", k.family},
+            {"args", slots_json(k.args)},
+            {"grid", k.launch.grid},
+            {"block", k.launch.block},
+            {"shared_bytes", k.launch.shared_bytes},
+            {"module", k.module},
+            {"flops", k.flops},
+            {"bytes_moved", k.bytes_moved},
+            {"waits", k.waits},
+            {"parts", k.parts},
+            {"in_place", in_place},
+            {"body", ir::print(k.body)}};
+  if (k.guard) j["guard"] = *k.guard;
+  return j;
 }
 
 Kernel kernel_from(const Json& j) {
   Kernel k;
   k.symbol = j.at("symbol").get<std::string>();
   k.family = j.at("family").get<std::string>();
-  for (const Json& a : j.at("args")) {
-    k.args.push_back({a.at("name").get<std::string>(), enum_from<Role>(a.at("role"), 3),
-                      type_from(a.at("type"))});
-  }
+  k.args = slots_from(j.at("args"));
   k.launch.grid = three(j.at("grid"));
   k.launch.block = three(j.at("block"));
   k.launch.shared_bytes = integer<uint32_t>(j.at("shared_bytes"));
@@ -126,23 +75,38 @@ Kernel kernel_from(const Json& j) {
       k.in_place.push_back({integer<uint32_t>(i.at("out")), integer<uint32_t>(i.at("in"))});
     }
   }
+  if (j.contains("guard")) k.guard = integer<int32_t>(j.at("guard"));  // since 1.3
   k.body = ir::parse(j.at("body").get<std::string>(), k.symbol);
   return k;
 }
 
+/// A conditional node has a region and no kernel, a guarded kernel both.
 Json node_json(const Node& n) {
-  return {{"kernel", n.kernel},     {"args", n.args},
-          {"values", n.values},     {"values_before", n.values_before},
-          {"ops", n.ops},           {"place", n.place},
-          {"level", n.level},       {"earliest", n.earliest},
-          {"latest", n.latest},     {"stream", n.lane},
-          {"position", n.position}, {"estimate_us", n.estimate_us},
-          {"start_us", n.start_us}};
+  Json j;
+  if (n.kernel != kNoKernel) j["kernel"] = n.kernel;
+  if (n.region != UINT32_MAX) j["region"] = n.region;
+  if (n.region != UINT32_MAX && n.kernel != kNoKernel) j["branch"] = n.branch;
+  j["args"] = n.args;
+  j["values"] = n.values;
+  j["values_before"] = n.values_before;
+  j["ops"] = n.ops;
+  j["place"] = n.place;
+  j["level"] = n.level;
+  j["earliest"] = n.earliest;
+  j["latest"] = n.latest;
+  j["stream"] = n.lane;
+  j["position"] = n.position;
+  j["estimate_us"] = n.estimate_us;
+  j["start_us"] = n.start_us;
+  return j;
 }
 
 Node node_from(const Json& j) {
   Node n;
-  n.kernel = integer<uint32_t>(j.at("kernel"));
+  if (j.contains("region")) n.region = integer<uint32_t>(j.at("region"));  // since 1.3
+  if (j.contains("branch")) n.branch = integer<uint32_t>(j.at("branch"));
+  const bool conditional = j.contains("region") && !j.contains("kernel");
+  n.kernel = conditional ? kNoKernel : integer<uint32_t>(j.at("kernel"));
   n.args = integers<uint32_t>(j.at("args"));
   n.values = integers<uint32_t>(j.at("values"));
   n.values_before = integers<uint32_t>(j.at("values_before"));
@@ -170,10 +134,18 @@ Json body_json(const Body& b) {
                      {"reason", name_of(e.reason)},
                      {"buffer", e.buffer}});
   }
-  return {{"streams", b.lanes},     {"run", b.run},
-          {"stream", b.stream},     {"predicted_us", b.predicted_us},
-          {"chain_us", b.chain_us}, {"nodes", nodes},
-          {"edges", edges}};
+  Json j = {{"streams", b.lanes},
+            {"run", b.run},
+            {"stream", b.stream},
+            {"predicted_us", b.predicted_us},
+            {"chain_us", b.chain_us}};
+  if (b.region != UINT32_MAX) {
+    j["region"] = b.region;
+    j["branch"] = b.branch;
+  }
+  j["nodes"] = std::move(nodes);
+  j["edges"] = std::move(edges);
+  return j;
 }
 
 Body body_from(const Json& j) {
@@ -185,6 +157,10 @@ Body body_from(const Json& j) {
     b.predicted_us = j.at("predicted_us").get<double>();
     b.chain_us = j.at("chain_us").get<double>();
   }
+  if (j.contains("region")) {  // since 1.3
+    b.region = integer<uint32_t>(j.at("region"));
+    b.branch = integer<uint32_t>(j.at("branch"));
+  }
   for (const Json& n : j.at("nodes")) b.nodes.push_back(node_from(n));
   // A lane without nodes would only cost the checker memory.
   if (b.lanes > b.nodes.size() + 1) throw std::runtime_error("more streams than nodes");
@@ -193,7 +169,7 @@ Body body_from(const Json& j) {
     if (kind != "full" && kind != "programmatic") throw std::runtime_error("unknown edge kind");
     b.edges.push_back({integer<uint32_t>(e.at("from")), integer<uint32_t>(e.at("to")),
                        kind == "full" ? EdgeKind::full : EdgeKind::programmatic,
-                       enum_from<EdgeReason>(e.at("reason"), 4),
+                       enum_from(e.at("reason"), EdgeReason::lane),
                        integer<uint32_t>(e.at("buffer"))});
   }
   return b;
@@ -241,8 +217,23 @@ Break break_from(const Json& j) {
           j.at("remedy").get<std::string>()};
 }
 
-/// What the index of a step counts.
-const char* step_key(Step::Kind k) { return k == Step::Kind::launch ? "body" : "call"; }
+Json buffer_json(const Buffer& b) {
+  Json j = {{"name", b.name},
+            {"segment", name_of(b.segment)},
+            {"type", type_json(b.type)},
+            {"bytes", b.bytes},
+            {"offset", b.offset}};
+  if (b.region != UINT32_MAX) j["region"] = b.region;
+  return j;
+}
+
+Buffer buffer_from(const Json& j) {
+  Buffer b{j.at("name").get<std::string>(), enum_from(j.at("segment"), Segment::ring),
+           type_from(j.at("type")), integer<int64_t>(j.at("bytes")),
+           integer<int64_t>(j.at("offset"))};
+  if (j.contains("region")) b.region = integer<uint32_t>(j.at("region"));  // since 1.3
+  return b;
+}
 
 Json scalar_json(const ScalarBinding& b) {
   return {{"name", b.name}, {"buffer", b.buffer}, {"value", b.value}, {"initial", b.initial}};
@@ -282,7 +273,7 @@ ParamBinding param_from(const Json& j) {
   ParamBinding b;
   b.name = j.at("name").get<std::string>();
   b.buffer = integer<uint32_t>(j.at("buffer"));
-  b.init = enum_from<ir::Init>(j.at("init"), static_cast<int>(ir::kInitNames.size()));
+  b.init = enum_from(j.at("init"), ir::Init::ones);
   b.scale = j.at("scale").get<double>();
   b.written = j.at("written").get<bool>();
   b.first_value = integer<uint32_t>(j.at("first_value"));
@@ -322,13 +313,7 @@ Json program_json(const Program& p) {
   j["scalars"] = Json::array();
   for (const ScalarBinding& b : p.scalars) j["scalars"].push_back(scalar_json(b));
   j["buffers"] = Json::array();
-  for (const Buffer& b : p.buffers) {
-    j["buffers"].push_back({{"name", b.name},
-                            {"segment", name_of(b.segment)},
-                            {"type", type_json(b.type)},
-                            {"bytes", b.bytes},
-                            {"offset", b.offset}});
-  }
+  for (const Buffer& b : p.buffers) j["buffers"].push_back(buffer_json(b));
   j["views"] = Json::array();
   for (const View& v : p.views) {
     j["views"].push_back({{"buffer", v.buffer},
@@ -341,12 +326,15 @@ Json program_json(const Program& p) {
   for (const Kernel& k : p.kernels) j["kernels"].push_back(kernel_json(k));
   j["bodies"] = Json::array();
   for (const Body& b : p.bodies) j["bodies"].push_back(body_json(b));
-  j["script"] = Json::array();
-  for (const Step& s : p.script) {
-    j["script"].push_back({{"step", name_of(s.kind)}, {step_key(s.kind), s.index}});
-  }
+  j["script"] = steps_json(p.script);
   j["calls"] = Json::array();
   for (const Call& c : p.calls) j["calls"].push_back(call_json(c));
+  j["regions"] = Json::array();
+  for (const Region& r : p.regions) j["regions"].push_back(region_json(r));
+  j["dissolved"] = Json::array();
+  for (const Dissolved& d : p.dissolved) j["dissolved"].push_back(dissolved_json(d));
+  j["messages"] = Json::array();
+  for (const MessageSource& m : p.messages) j["messages"].push_back(message_json(m));
   j["repeats"] = Json::array();
   for (const ir::Repeat& r : p.repeats) {
     j["repeats"].push_back({{"prefix", r.prefix}, {"count", r.count}});
@@ -382,11 +370,7 @@ Program program_from_json(const Json& j) {
     p.scalar_bytes = integer<int64_t>(j.at("scalar_bytes"));
     for (const Json& b : j.at("scalars")) p.scalars.push_back(scalar_from(b));
   }
-  for (const Json& b : j.at("buffers")) {
-    p.buffers.push_back({b.at("name").get<std::string>(), enum_from<Segment>(b.at("segment"), 6),
-                         type_from(b.at("type")), integer<int64_t>(b.at("bytes")),
-                         integer<int64_t>(b.at("offset"))});
-  }
+  for (const Json& b : j.at("buffers")) p.buffers.push_back(buffer_from(b));
   for (const Json& v : j.at("views")) {
     p.views.push_back({integer<uint32_t>(v.at("buffer")), integer<int64_t>(v.at("offset")),
                        type_from(v.at("type")), integers<int64_t>(v.at("strides")),
@@ -394,15 +378,17 @@ Program program_from_json(const Json& j) {
   }
   for (const Json& k : j.at("kernels")) p.kernels.push_back(kernel_from(k));
   for (const Json& b : j.at("bodies")) p.bodies.push_back(body_from(b));
-  for (const Json& s : j.at("script")) {
-    const auto kind = enum_from<Step::Kind>(s.at("step"), 5);
-    p.script.push_back({kind, integer<uint32_t>(s.at(step_key(kind)))});
-  }
+  p.script = steps_from(j.at("script"));
   if (j.contains("calls")) {  // since 1.2
     for (const Json& c : j.at("calls")) p.calls.push_back(call_from(c));
     p.runs = integer<uint32_t>(j.at("runs"));
     p.second_certificate = j.at("second_certificate").get<std::vector<std::string>>();
     for (const Json& b : j.at("breaks")) p.breaks.push_back(break_from(b));
+  }
+  if (j.contains("regions")) {  // since 1.3
+    for (const Json& r : j.at("regions")) p.regions.push_back(region_from(r));
+    for (const Json& d : j.at("dissolved")) p.dissolved.push_back(dissolved_from(d));
+    for (const Json& m : j.at("messages")) p.messages.push_back(message_from(m));
   }
   for (const Json& r : j.at("repeats")) {
     p.repeats.push_back({r.at("prefix").get<std::string>(), integer<int64_t>(r.at("count"))});

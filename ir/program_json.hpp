@@ -1,13 +1,10 @@
 // Program as JSON: one schema for `inspect --format=program` and for the header of a .braid file.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "ir/json_fields.hpp"
 #include "ir/program.hpp"
 
 namespace braid {
-
-using Json = nlohmann::ordered_json;
 
 /// Everything but sources, images and constants.
 Json program_json(const Program& p);

@@ -1,4 +1,5 @@
-// The .bir text form: printed and parsed, one op a line, types once at the definition.
+// The .bir text form: printed and parsed, one op a line, types once at the definition, bodies of
+// branches and loops in braces after their op.
 // Grammar and example: ir/README.md.
 #pragma once
 
@@ -9,7 +10,8 @@
 
 namespace braid::ir {
 
-inline constexpr int kBirVersion = 1;
+/// The newest version. A text says 1 where it has nothing that is newer.
+inline constexpr int kBirVersion = 2;
 
 struct PrintOptions {
   bool places = false;  // append `loc("file":line:col)` to each op
@@ -19,7 +21,7 @@ std::string print(const Graph& graph, const PrintOptions& options = {});
 /// What the text calls an op: the function of a map ("relu") or reduction ("reduce_add"), the kind
 /// of a view, else the kind of op.
 std::string mnemonic(const Op& op);
-/// One op as print() would write it, for error messages.
+/// One op as print() would write it, without bodies, for error messages.
 std::string print_op(const Graph& graph, OpId id);
 
 /// Throws Error with every mistake found. `file` is used for places.

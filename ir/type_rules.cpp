@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "ir/diagnostic.hpp"
 #include "ir/tensor.hpp"
 
 namespace braid::ir {
@@ -87,6 +88,14 @@ TypeAnswer type_input(const TypeQuery& q) {
 
 TypeAnswer type_param(const TypeQuery& q) {
   if (!q.declared) return refuse("param: a type is needed");
+  if (std::holds_alternative<RingAttr>(q.attrs) && *q.declared != kRingType) {
+    return refuse(fmt::format("param: the ring is {}", str(q, kRingType)));
+  }
+  if (std::holds_alternative<HandleAttr>(q.attrs) &&
+      (q.declared->shape.rank() != 0 ||
+       (q.declared->dtype != DType::b1 && q.declared->dtype != DType::i32))) {
+    return refuse("param: a handle is b1[] or i32[]");
+  }
   return accept(*q.declared, true);
 }
 
@@ -433,6 +442,29 @@ TypeAnswer type_scatter(const TypeQuery& q) {
 TypeAnswer type_host(const TypeQuery& q) {
   if (!q.declared) return refuse("host: the type of the result is needed");
   return accept(*q.declared);
+}
+
+TypeAnswer type_region(const TypeQuery&) {
+  throw InternalError("the type of a branch or loop is that of its bodies");
+}
+
+TypeAnswer type_send(const TypeQuery& q) {
+  if (q.operands[0] != kRingType) {
+    return refuse(fmt::format("send: the first operand must be the ring, {}", str(q, kRingType)));
+  }
+  const TensorType counter{DType::i32, {}};
+  if (std::get<SendAttr>(q.attrs).kind == MessageKind::check && q.operands[1] != counter) {
+    return refuse(fmt::format("send: a check takes the number of elements that fail, i32[], not {}",
+                              str(q, q.operands[1])));
+  }
+  for (size_t i = 2; i < q.operands.size(); ++i) {
+    if (q.operands[i] != counter) {
+      return refuse(
+          fmt::format("send: operand {} must be the number of an iteration, i32[], not {}", i,
+                      str(q, q.operands[i])));
+    }
+  }
+  return implied(q, kRingType, "send", true);
 }
 
 }  // namespace braid::ir

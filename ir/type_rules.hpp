@@ -20,5 +20,8 @@ TypeAnswer type_concat(const TypeQuery& q);
 TypeAnswer type_gather(const TypeQuery& q);
 TypeAnswer type_scatter(const TypeQuery& q);
 TypeAnswer type_host(const TypeQuery& q);
+/// Branches and loops follow from their bodies: see region.hpp.
+TypeAnswer type_region(const TypeQuery& q);
+TypeAnswer type_send(const TypeQuery& q);
 
 }  // namespace braid::ir

@@ -1,25 +1,37 @@
 #include <fmt/format.h>
 
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "ir/graph.hpp"
+#include "ir/region.hpp"
 #include "ir/text.hpp"
+#include "ir/verify_locals.hpp"
 
 namespace braid::ir {
 namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Graph& g) : g_(g) {}
+  /// `depth`: 0 for the outermost graph, 1 for its bodies.
+  explicit Verifier(const Graph& g, int depth = 0)
+      : g_(g),
+        depth_(depth),
+        owned_(g.bodies.size(), false),
+        params_of_(g.values().size(), kNoParam) {}
 
   std::vector<Diagnostic> run() {
     for (const DimTable::Symbol& d : g_.dims.symbols()) dim(d);
     for (uint32_t i = 0; i < g_.ops().size(); ++i) {
-      if (wired(i)) {
-        typed(i);
-        named(i);
-        newest(i);
-      }
+      if (!wired(i)) continue;
+      const bool good = bodies(i) && typed(i);
+      named(i);
+      newest(i);
+      if (good) state(i);
+    }
+    for (size_t b = 0; b < owned_.size(); ++b) {
+      if (!owned_[b]) bad({}, "E0907", fmt::format("body {} belongs to no op", b));
     }
     for (const Output& o : g_.outputs) output(o);
     return std::move(errors_);
@@ -61,14 +73,40 @@ class Verifier {
     return true;
   }
 
+  /// Its bodies are there, its own, and well formed.
+  bool bodies(uint32_t i) {
+    const Op& op = g_.ops()[i];
+    const std::vector<uint32_t> all = bodies_of(op);
+    const size_t errors = errors_.size();
+    if (!all.empty() && depth_ == kMaxBodyDepth) {
+      bad_op(i, "E0907", fmt::format("bodies nest more than {} deep", kMaxBodyDepth));
+    }
+    for (uint32_t b : all) {
+      if (b >= g_.bodies.size()) {
+        bad_op(i, "E0907", fmt::format("{} has a body that is not there", name(op)));
+      } else if (owned_[b]) {
+        bad_op(i, "E0907", fmt::format("body {} belongs to two ops: give each a copy", b));
+      } else {
+        owned_[b] = true;
+        if (depth_ == kMaxBodyDepth) continue;
+        std::vector<Diagnostic> inside = Verifier(g_.bodies[b], depth_ + 1).run();
+        std::move(inside.begin(), inside.end(), std::back_inserter(errors_));
+      }
+    }
+    return errors_.size() == errors;
+  }
+
   /// Ops may have been changed since they were added.
-  void typed(uint32_t i) {
+  bool typed(uint32_t i) {
+    const size_t errors = errors_.size();
+    check_type(i);
+    return errors_.size() == errors;
+  }
+  void check_type(uint32_t i) {
     const Op& op = g_.ops()[i];
     const Value& result = g_.value(op.result);
     if (const auto* c = std::get_if<ConstAttr>(&op.attrs); c && !literal(i, *c)) return;
     TypeQuery q{op.kind, op.attrs, {}, {}, result.type, &dims_};
-    const bool takes_state =
-        op.kind == OpKind::read || op.kind == OpKind::assign || op.kind == OpKind::update;
     const auto count = static_cast<int>(op.operands.size());
     const OpInfo& table = info(op.kind);
     bool good =
@@ -77,9 +115,10 @@ class Verifier {
       const Value& v = g_.value(op.operands[k]);
       q.operands.push_back(v.type);
       q.operand_is_state.push_back(v.state);
-      good = good && v.state == (takes_state && k == 0);
+      good = good && takes_state(op.kind, k).value_or(v.state) == v.state;
     }
     if (!good) return bad_op(i, "E0905", fmt::format("{} has operands of a wrong kind", name(op)));
+    if (op.kind == OpKind::branch || op.kind == OpKind::loop) return check_region(i);
     if (op.results > 1 && op.kind != OpKind::host) {
       return bad_op(i, "E0905", fmt::format("{} has more than one result", name(op)));
     }
@@ -100,6 +139,38 @@ class Verifier {
       bad_op(i, "E0905",
              fmt::format("{} gives {}{}", name(op), answer.state ? "state " : "",
                          to_string(answer.type, &dims_)));
+    }
+  }
+
+  void check_region(uint32_t i) {
+    const Op& op = g_.ops()[i];
+    for (ValueId v : op.operands) {
+      if (g_.value(v).state && params_of_[v.index] == kNoParam) return;  // an earlier error's
+    }
+    if (op.outside) return bad_op(i, "E0905", fmt::format("{} is no kernel", name(op)));
+    RegionResults want;
+    try {
+      want = region_results(g_, dims_, op.kind, op.attrs, op.operands);
+    } catch (const Error& e) {
+      want.error = e.diagnostics().front().message;
+    }
+    if (!want.error.empty()) return bad_op(i, "E0905", std::move(want.error));
+    if (dims_.symbols().size() > g_.dims.symbols().size()) {
+      return bad_op(i, "E0907",
+                    fmt::format("the dim '{}' of a body is none of the graph's around it",
+                                dims_.symbols().back().name));
+    }
+    if (op.results != want.types.size()) {
+      return bad_op(
+          i, "E0905",
+          fmt::format("{} gives {} results, not {}", name(op), want.types.size(), op.results));
+    }
+    for (uint32_t r = 0; r < op.results; ++r) {
+      const Value& v = g_.value(op.result_at(r));
+      if (v.type == want.types[r] && v.state == want.state[r]) continue;
+      bad_op(i, "E0905",
+             fmt::format("result {} of {} is {}{}", r, name(op), want.state[r] ? "state " : "",
+                         to_string(want.types[r], &dims_)));
     }
   }
 
@@ -141,10 +212,53 @@ class Verifier {
   /// A version of a param is replaced at most once, so that versions form a chain.
   void newest(uint32_t i) {
     const Op& op = g_.ops()[i];
-    if (op.kind != OpKind::assign && op.kind != OpKind::update) return;
-    if (!replaced_.insert(op.operands[0]).second) {
-      bad_op(i, "E0903", "this version of the param is replaced twice: assign to the newest one");
+    if (op.kind == OpKind::read) return;
+    for (size_t k = first_argument(op); k < op.operands.size(); ++k) {
+      const ValueId v = op.operands[k];
+      if (!g_.value(v).state || replaced_.insert(v).second) continue;
+      bad_op(i, "E0903", "this version of the param is replaced twice: use the newest one");
     }
+  }
+
+  /// What may be done with which sort of param. Enters the params of the versions that op i makes.
+  void state(uint32_t i) {
+    const Op& op = g_.ops()[i];
+    if (op.kind == OpKind::param) return param(i);
+    uint32_t next = op.result.index + op.results;
+    for (size_t k = op.operands.size(); k-- > first_argument(op) && op.kind != OpKind::read;) {
+      if (g_.value(op.operands[k]).state) version(i, --next, params_of_[op.operands[k].index]);
+    }
+    if (!takes_state(op.kind, 0).value_or(false)) return;
+    const uint32_t p = params_of_[op.operands[0].index];
+    if (p == kNoParam) return;
+    const Attrs& sort = g_.ops()[p].attrs;
+    const bool handle = std::holds_alternative<HandleAttr>(sort);
+    const bool ring = std::holds_alternative<RingAttr>(sort);
+    if (op.kind == OpKind::send && !ring) {
+      bad_op(i, "E0908", "send takes the ring: param \"name\" {sort=ring}");
+    } else if (op.kind != OpKind::send && ring) {
+      bad_op(i, "E0908", fmt::format("{} takes no ring: messages are sent to it", name(op)));
+    } else if (op.kind != OpKind::assign && handle) {
+      bad_op(i, "E0908",
+             fmt::format("{} takes no handle: it is assigned, and decides a branch or a loop",
+                         name(op)));
+    }
+  }
+
+  void version(uint32_t i, uint32_t value, uint32_t param) {
+    if (param == kNoParam) return;
+    if (g_.values()[value].param == OpId{param}) {
+      params_of_[value] = param;
+    } else {
+      bad_op(i, "E0905", fmt::format("%{} is a version of another param than it says", value));
+    }
+  }
+
+  void param(uint32_t i) {
+    const Op& op = g_.ops()[i];
+    version(i, op.result.index, i);
+    if (!std::holds_alternative<RingAttr>(op.attrs)) return;
+    if (depth_ == 0 && std::exchange(ring_, true)) bad_op(i, "E0908", "there are two rings");
   }
 
   void output(const Output& o) {
@@ -174,7 +288,13 @@ class Verifier {
     errors_.back().details.push_back(print_op(g_, OpId{op}));
   }
 
+  static constexpr uint32_t kNoParam = UINT32_MAX;
+
   const Graph& g_;
+  int depth_;
+  std::vector<bool> owned_;          // bodies that an op before this one has
+  std::vector<uint32_t> params_of_;  // by value: the op that is its param
+  bool ring_ = false;
   DimTable dims_ = g_.dims;  // type rules may add polynomials
   std::set<std::string_view> inputs_, params_, outputs_;
   std::set<ValueId> replaced_;
@@ -183,6 +303,9 @@ class Verifier {
 
 }  // namespace
 
-std::vector<Diagnostic> verify(const Graph& graph) { return Verifier(graph).run(); }
+std::vector<Diagnostic> verify(const Graph& graph) {
+  std::vector<Diagnostic> errors = Verifier(graph).run();
+  return errors.empty() ? verify_locals(graph) : errors;
+}
 
 }  // namespace braid::ir

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ir/diagnostic.hpp"
+
 namespace braid {
 namespace {
 
@@ -70,6 +72,16 @@ void put_attrs(Writer& w, const ir::Graph& body, const ir::Op& op) {
       const std::string_view name = body.strings[a.function];
       w.put_text(name.data(), name.size());
       w.put(a.pure);
+    }
+    void operator()(const ir::LocalAttr&) const {}
+    void operator()(const ir::HandleAttr&) const {}
+    void operator()(const ir::RingAttr&) const {}
+    void operator()(const ir::BranchAttr&) const { ensure(false, "a branch is no kernel"); }
+    void operator()(const ir::LoopAttr&) const { ensure(false, "a loop is no kernel"); }
+    void operator()(const ir::SendAttr& a) const {
+      w.put(a.kind);
+      w.put(a.id);
+      w.put(a.ends_launch);
     }
   };
   std::visit(Visitor{w, body}, op.attrs);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/region.hpp"
 #include "passes/certificate.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/labels.hpp"
@@ -42,6 +43,22 @@ Sides sides_of(const Compilation& c) {
 bool ordered(const ir::Op& op) {
   const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
   return host && !host->pure;
+}
+
+/// An op outside graphs in the bodies of a branch or loop, however deep.
+const ir::Op* outside_in(const ir::Graph& graph, const ir::Op& op, const ir::Graph** in) {
+  for (uint32_t b : ir::bodies_of(op)) {
+    const ir::Graph& body = graph.bodies[b];
+    for (const ir::Op& inner : body.ops()) {
+      if (!ir::bodies_of(inner).empty()) {
+        if (const ir::Op* found = outside_in(body, inner, in)) return found;
+      } else if (colour_of(inner) == Colour::host) {
+        *in = &body;
+        return &inner;
+      }
+    }
+  }
+  return nullptr;
 }
 
 /// By op: calls with side effects whose results are used, so that they could be pure.
@@ -153,6 +170,17 @@ Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
   const ir::Graph& g = c.graph;
   const ir::Op& op = g.ops()[index];
   Break b{op_label(g, op), place_label(g, op.loc), c.levels.run[index], {}, {}};
+  if (!ir::bodies_of(op).empty()) {
+    const ir::Graph* in = nullptr;
+    const ir::Op* inner = outside_in(g, op, &in);
+    b.reason = inner ? fmt::format("the host drives it, because '{}' in it stands outside graphs",
+                                   op_label(*in, *inner))
+                     : "the host drives it, as its lowering asks for";
+    b.remedy = inner ? fmt::format("take '{}' out of it, or do it with ops of the graph",
+                                   op_label(*in, *inner))
+                     : "leave its lowering to the compiler: lower = \"auto\"";
+    return b;
+  }
   const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
   if (!host) {
     b.reason = "it is marked to stay out of graphs";

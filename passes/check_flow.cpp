@@ -1,137 +1,76 @@
-// The checker's last part: order and values over the script.
+// The checker's last part: order and values, script by script.
+//
+// A side of a region is walked by itself: it may rely on what its region says of the bytes around
+// it (Region::slots, and State::entry), and must leave what that promises (State::exit). Around it
+// the region is one node or step with these accesses. A loop's entry is a name for whatever its
+// state holds when an iteration begins, so one walk stands for all iterations.
 #include <algorithm>
-#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
-#include "passes/check_parts.hpp"
+#include "passes/check_memory.hpp"
 
 namespace braid::checking {
 namespace {
 
-/// For every node and lane of a body: how many of the lane's first nodes have ended before the
-/// node's first access. Exact if lanes are chains, which is checked on the way.
-class Clock {
+class Walk {
  public:
-  Clock(const Program& p, const Body& body, Findings& out)
-      : body_(body), counts_(body.nodes.size() * body.lanes, 0) {
-    std::vector<uint32_t> length(body.lanes, 0);
-    size_t edge = 0;
-    for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-      const Node& node = body.nodes[n];
-      const bool waits = p.kernels[node.kernel].waits;
-      for (; edge < body.edges.size() && body.edges[edge].to == n; ++edge) {
-        const Edge& e = body.edges[edge];
-        if (e.kind == EdgeKind::full || waits) follow(e.from, n);
-      }
-      if (body.stream && n > 0) follow(n - 1, n);
-      uint32_t& next = length[node.lane];
-      if (node.position != next) {
-        out.add("{} is at position {} of lane {}, which holds {} nodes before it",
-                node_name(p, body, n), node.position, node.lane, next);
-      }
-      if (before(n, node.lane) < next) {
-        out.add("lane {} is not a chain: nothing orders {} after the node before it", node.lane,
-                node_name(p, body, n));
-      }
-      ++next;
-    }
-  }
+  /// Of one side of a region, or of the outermost script. `written` receives buffers.
+  Walk(const Facts& facts, Findings& out, std::set<uint32_t>& written, uint32_t region,
+       uint32_t side)
+      : facts_(facts),
+        p_(facts.p),
+        out_(out),
+        written_(written),
+        region_(region),
+        side_(side),
+        memory_(facts) {}
 
-  bool ordered(uint32_t first, uint32_t then) const {
-    const Node& node = body_.nodes[first];
-    return first == then || before(then, node.lane) > node.position;
-  }
-
- private:
-  uint32_t before(uint32_t node, uint32_t lane) const {
-    return counts_[size_t{node} * body_.lanes + lane];
-  }
-  void follow(uint32_t from, uint32_t to) {
-    uint32_t* const t = &counts_[size_t{to} * body_.lanes];
-    for (uint32_t l = 0; l < body_.lanes; ++l) t[l] = std::max(t[l], before(from, l));
-    uint32_t& own = t[body_.nodes[from].lane];
-    own = std::max(own, body_.nodes[from].position + 1);
-  }
-
-  const Body& body_;
-  std::vector<uint32_t> counts_;
-};
-
-/// What is known of a stretch of bytes.
-struct Stretch {
-  int64_t end = 0;
-  uint32_t value = kNone;                  // the source value that the bytes belong to ...
-  int64_t origin = 0;                      // ... and the address where that value begins
-  size_t step = SIZE_MAX;                  // of the script, in which the accesses below happened
-  uint32_t writer = kNone;                 // node
-  std::map<uint32_t, uint32_t> readers{};  // lane -> its last reader since the write
-};
-using Space = std::map<int64_t, Stretch>;  // by start; disjoint
-
-/// Splits so that [lo, hi) is covered by whole stretches; creates unwritten ones in the gaps.
-void cover(Space& space, int64_t lo, int64_t hi) {
-  const auto split = [&](int64_t at) {
-    auto it = space.upper_bound(at);
-    if (it == space.begin()) return;
-    --it;
-    if (it->first < at && at < it->second.end) {
-      Stretch tail = it->second;
-      it->second.end = at;
-      space.emplace(at, std::move(tail));
-    }
-  };
-  split(lo);
-  split(hi);
-  int64_t at = lo;
-  for (auto it = space.lower_bound(lo); at < hi; ++it) {
-    const int64_t next = it == space.end() || it->first >= hi ? hi : it->first;
-    if (next > at) it = space.emplace(at, Stretch{.end = next}).first;
-    at = it->second.end;
-  }
-}
-
-class Flow {
- public:
-  Flow(const Program& p, Findings& out) : p_(p), out_(out) {
-    for (const Kernel& k : p.kernels) {
-      std::vector<std::pair<uint32_t, uint32_t>> pairs;
-      for (const InPlace& i : k.in_place) pairs.emplace_back(i.out, i.in);
-      std::sort(pairs.begin(), pairs.end());
-      in_place_.push_back(std::move(pairs));
-    }
-  }
-
-  void run() {
+  void outermost() {
     start();
-    for (; step_ < p_.script.size() && !out_.full(); ++step_) {
-      const Step& s = p_.script[step_];
-      if (s.kind == Step::Kind::launch) launch(p_.bodies[s.index]);
-      if (s.kind == Step::Kind::read) read(s.index);
-      if (s.kind == Step::Kind::write) write(s.index);
-    }
+    steps(p_.script);
     if (!out_.full()) finish();
+  }
+
+  void side() {
+    const Region& r = p_.regions[region_];
+    enter(r);
+    if (r.kind == Region::Kind::node) {
+      steps({{Step::Kind::launch, r.bodies[side_]}});
+    } else {
+      steps(r.scripts[side_]);
+    }
+    if (!out_.full()) leave(r);
   }
 
  private:
   struct Access {
     uint32_t view;
     uint32_t value;
+    Tag tag;
   };
 
-  /// Before the first launch inputs, params and constants hold their values, all else nothing.
+  void steps(const std::vector<Step>& script) {
+    for (const Step& s : script) {
+      if (out_.full()) return;
+      if (s.kind == Step::Kind::launch) launch(p_.bodies[s.index]);
+      if (s.kind == Step::Kind::read) read(s.index);
+      if (s.kind == Step::Kind::write) write(s.index);
+      if (s.kind == Step::Kind::region) region(s.index);
+      ++step_;
+    }
+  }
+
+  /// Before the first launch inputs, params and scalars hold their values, all else nothing.
   void start() {
+    const auto hold = [&](uint32_t buffer, uint32_t value) {
+      const Buffer& b = p_.buffers[buffer];
+      memory_.put({int64_t{buffer}, b.offset, b.offset + b.bytes}, value);
+    };
     for (const Binding& b : p_.inputs) hold(b.buffer, b.value);
     for (const ParamBinding& b : p_.params) hold(b.buffer, b.first_value);
     for (const ScalarBinding& b : p_.scalars) hold(b.buffer, b.value);
-    for (const View& v : p_.views) {
-      if (p_.buffers[v.buffer].segment == Segment::constant) hold(v.buffer, v.value);
-    }
-  }
-  void hold(uint32_t buffer, uint32_t value) {
-    const Buffer& b = p_.buffers[buffer];
-    const int64_t space = b.segment == Segment::constant ? -2 : int64_t{buffer};
-    put({space, b.offset, b.offset + b.bytes}, value, kNone);
   }
 
   void finish() {
@@ -148,31 +87,88 @@ class Flow {
   }
   void at_the_end(uint32_t buffer, uint32_t value, const std::string& what) {
     const Buffer& b = p_.buffers[buffer];
-    if (holds({buffer, b.offset, b.offset + b.bytes}, value)) return;
+    if (memory_.holds({buffer, b.offset, b.offset + b.bytes}, value)) return;
     out_.add("at the end {} does not hold value {}", what, value);
+  }
+
+  void enter(const Region& r) {
+    for (size_t s = 0; s < r.slots.size(); ++s) {
+      if (r.slots[s].role == Role::in) {
+        memory_.put(range_of(p_, r.args[s]), r.values[s]);
+      } else {
+        const Range range = range_of(p_, r.args[s]);
+        if (range.lo < range.hi) writable_.push_back(range);
+      }
+    }
+    for (const Region::State& s : r.states) memory_.put(range_of(p_, s.view), s.entry[side_]);
+    std::sort(writable_.begin(), writable_.end(), [](const Range& a, const Range& b) {
+      return std::pair(a.space, a.lo) < std::pair(b.space, b.lo);
+    });
+  }
+
+  void leave(const Region& r) {
+    for (const Region::State& s : r.states) {
+      if (s.exit[side_] == kNone || memory_.holds(range_of(p_, s.view), s.exit[side_])) continue;
+      out_.add("at the end of {} {} does not hold value {}", side_name(p_, region_, side_),
+               buffer_name(p_, p_.views[s.view].buffer), s.exit[side_]);
+    }
   }
 
   void launch(const Body& body) {
     const Clock clock(p_, body, out_);
     for (uint32_t n = 0; n < body.nodes.size() && !out_.full(); ++n) {
       const Node& node = body.nodes[n];
-      const std::vector<ArgSlot>& slots = p_.kernels[node.kernel].args;
+      const bool conditional = node.kernel == kNoKernel;
+      const bool guarded = !conditional && p_.kernels[node.kernel].guard;
+      const Tag tag = guarded ? Tag{node.region, node.branch} : Tag{};
+      const std::vector<ArgSlot>& slots = slots_of(p_, node);
       std::vector<Access> reads, writes;
       for (size_t s = 0; s < slots.size(); ++s) {
         const Role role = slots[s].role;
-        if (role == Role::in) reads.push_back({node.args[s], node.values[s]});
-        if (role == Role::inout) reads.push_back({node.args[s], node.values_before[s]});
+        // Whether it runs is asked by the nodes of all sides.
+        const Tag asks = guarded && s + 1 == slots.size() ? Tag{} : tag;
+        if (role == Role::in) reads.push_back({node.args[s], node.values[s], asks});
+        if (role == Role::inout) reads.push_back({node.args[s], node.values_before[s], tag});
         if (role != Role::inout && p_.views[node.args[s]].value != node.values[s]) {
           out_.add("argument {} of {} is a view of value {}, but the node needs value {}", s,
                    node_name(p_, body, n), p_.views[node.args[s]].value, node.values[s]);
         }
         if (role == Role::in) continue;
-        writes.push_back({node.args[s], node.values[s]});
+        const uint32_t left = conditional ? facts_.left[node.region][s] : node.values[s];
+        writes.push_back({node.args[s], left, tag});
         may_write(node.args[s], node_name(p_, body, n));
       }
-      apart(body, n);
+      apart(slots, node.args, conditional ? kNone : node.kernel,
+            [&] { return node_name(p_, body, n); });
       for (const Access& a : reads) node_reads(body, clock, n, a);
       for (const Access& a : writes) node_writes(body, clock, n, a);
+    }
+    // Another graph does not see them.
+    for (const Range& r : handles_) memory_.put(r, kNone);
+    handles_.clear();
+  }
+
+  /// A region that the host drives.
+  void region(uint32_t index) {
+    const Region& r = p_.regions[index];
+    for (size_t s = 0; s < r.slots.size(); ++s) {
+      const Role role = r.slots[s].role;
+      const uint32_t view = r.args[s];
+      if (role != Role::inout && p_.views[view].value != r.values[s]) {
+        out_.add("argument {} of {} is a view of value {}, but the region needs value {}", s,
+                 region_name(p_, index), p_.views[view].value, r.values[s]);
+      }
+      const uint32_t value = role == Role::in ? r.values[s] : r.values_before[s];
+      if (role == Role::inout) name_ring(range_of(p_, view), p_.views[view].buffer, value);
+      if (role != Role::out && !memory_.holds(range_of(p_, view), value)) {
+        out_.add("{} finds {} without value {}", region_name(p_, index),
+                 buffer_name(p_, p_.views[view].buffer), value);
+      }
+      if (role != Role::in) may_write(view, region_name(p_, index));
+    }
+    apart(r.slots, r.args, kNone, [&] { return region_name(p_, index); });
+    for (size_t s = 0; s < r.slots.size(); ++s) {
+      if (r.slots[s].role != Role::in) memory_.put(range_of(p_, r.args[s]), facts_.left[index][s]);
     }
   }
 
@@ -183,7 +179,7 @@ class Flow {
         out_.add("argument {} of {} is a view of value {}, but the call needs value {}", i,
                  call_name(p_, c), p_.views[call.args[i]].value, call.values[i]);
       }
-      if (holds(range_of(p_, call.args[i]), call.values[i])) continue;
+      if (memory_.holds(range_of(p_, call.args[i]), call.values[i])) continue;
       out_.add("{} reads {} for value {}, which it does not hold", call_name(p_, c),
                buffer_name(p_, p_.views[call.args[i]].buffer), call.values[i]);
     }
@@ -200,10 +196,10 @@ class Flow {
       }
       may_write(view, call_name(p_, c));
       ranges.push_back(range_of(p_, view));
-      put(ranges.back(), call.result_values[i], kNone);
+      memory_.put(ranges.back(), call.result_values[i]);
     }
     for (size_t i = 0; i < ranges.size() && !out_.full(); ++i) {
-      if (holds(ranges[i], call.result_values[i])) continue;
+      if (memory_.holds(ranges[i], call.result_values[i])) continue;
       out_.add("{} writes a result over its result {}", call_name(p_, c), i);
     }
   }
@@ -215,20 +211,45 @@ class Flow {
       out_.add("{} writes the {} '{}'", who, name_of(segment), p_.buffers[buffer].name);
     }
     written_.insert(buffer);
+    if (segment == Segment::handle) {
+      // It must be set whenever its node comes up, so where that is, or at the end of its loop.
+      const auto of = facts_.handle_of.find(buffer);
+      const bool known = of != facts_.handle_of.end();
+      const bool here = known && p_.regions[of->second].region == region_ &&
+                        p_.regions[of->second].branch == side_;
+      if (!here && !(known && of->second == region_ && p_.regions[region_].loop)) {
+        out_.add("{} sets {}, whose node is elsewhere", who, buffer_name(p_, buffer));
+      }
+      if (here) handles_.push_back(range_of(p_, view));
+    } else if (region_ != kNone && !may_reach(range_of(p_, view))) {
+      out_.add("{} writes {}, which {} does not say", who, buffer_name(p_, buffer),
+               region_name(p_, region_));
+    }
+  }
+
+  bool may_reach(const Range& r) const {
+    if (r.lo == r.hi) return true;
+    auto it =
+        std::upper_bound(writable_.begin(), writable_.end(), r, [](const Range& a, const Range& b) {
+          return std::pair(a.space, a.lo) < std::pair(b.space, b.lo);
+        });
+    if (it == writable_.begin()) return false;
+    --it;
+    return it->space == r.space && r.hi <= it->hi;
   }
 
   /// Arguments of one node may not overlap if one is written, since threads run in no order, but
   /// for what the kernel does in place on the very same bytes.
-  void apart(const Body& body, uint32_t n) {
-    const Node& node = body.nodes[n];
-    const std::vector<ArgSlot>& slots = p_.kernels[node.kernel].args;
+  template <class Name>
+  void apart(const std::vector<ArgSlot>& slots, const std::vector<uint32_t>& args, uint32_t kernel,
+             const Name& name) {
     struct Used {
       Range range;
       size_t slot;
     };
     std::vector<Used> used, reads, writes;  // the latter two: those that may reach further
     for (size_t s = 0; s < slots.size(); ++s) {
-      const Range r = range_of(p_, node.args[s]);
+      const Range r = range_of(p_, args[s]);
       if (r.lo < r.hi) used.push_back({r, s});
     }
     std::sort(used.begin(), used.end(), [](const Used& a, const Used& b) {
@@ -243,7 +264,7 @@ class Flow {
       const bool write = slots[u.slot].role != Role::in;
       const auto refused = [&](const Used& other) {
         const size_t out = write ? u.slot : other.slot, in = write ? other.slot : u.slot;
-        return u.range != other.range || !may_share(node.kernel, out, in);
+        return u.range != other.range || !may_share(kernel, out, in);
       };
       // Writes are apart from each other, so there is one here at most.
       const Used* wrong = nullptr;
@@ -254,8 +275,8 @@ class Flow {
         if (write && refused(other)) wrong = &other;
       }
       if (wrong) {
-        out_.add("{} writes argument {} over argument {}", node_name(p_, body, n),
-                 write ? u.slot : wrong->slot, write ? wrong->slot : u.slot);
+        out_.add("{} writes argument {} over argument {}", name(), write ? u.slot : wrong->slot,
+                 write ? wrong->slot : u.slot);
         return;
       }
       (write ? writes : reads).push_back(u);
@@ -263,106 +284,95 @@ class Flow {
   }
 
   bool may_share(uint32_t kernel, size_t out, size_t in) const {
-    const auto& pairs = in_place_[kernel];
-    const size_t slots = p_.kernels[kernel].args.size() / p_.kernels[kernel].parts;
+    if (kernel == kNone) return false;
+    const Kernel& k = p_.kernels[kernel];
+    const auto& pairs = facts_.in_place[kernel];
+    const size_t slots = (k.args.size() - (k.guard ? 1 : 0)) / k.parts;
     return out / slots == in / slots &&
            std::binary_search(
                pairs.begin(), pairs.end(),
                std::pair(static_cast<uint32_t>(out % slots), static_cast<uint32_t>(in % slots)));
   }
 
-  /// Whether the bytes hold all of a value and nothing else.
-  bool holds(const Range& r, uint32_t value) {
-    if (r.lo == r.hi) return true;
-    const Space& space = spaces_[r.space];
-    int64_t at = r.lo;
-    auto it = space.upper_bound(r.lo);
-    if (it != space.begin()) --it;
-    for (; it != space.end() && at < r.hi; ++it) {
-      const Stretch& s = it->second;
-      if (it->first > at || s.end <= at || s.value != value || s.origin != r.lo) return false;
-      at = s.end;
-    }
-    return value != kNone && at >= r.hi;
-  }
-
-  void put(const Range& r, uint32_t value, uint32_t writer) {
-    if (r.lo == r.hi) return;
-    Space& space = spaces_[r.space];
-    cover(space, r.lo, r.hi);
-    space.erase(space.find(r.lo), space.lower_bound(r.hi));
-    space.emplace(
-        r.lo,
-        Stretch{.end = r.hi, .value = value, .origin = r.lo, .step = step_, .writer = writer});
-  }
-
-  /// What earlier steps did is over.
-  void refresh(Stretch& s) const {
-    if (s.step == step_) return;
-    s.step = step_;
-    s.writer = kNone;
-    s.readers.clear();
+  /// The ring is ready before the first launch, whatever its first value is called.
+  void name_ring(const Range& r, uint32_t buffer, uint32_t value) {
+    if (p_.buffers[buffer].segment != Segment::ring || region_ != kNone) return;
+    if (memory_.untouched(r.space)) memory_.put(r, value);
   }
 
   void node_reads(const Body& body, const Clock& clock, uint32_t n, const Access& a) {
     const Range r = range_of(p_, a.view);
     if (r.lo == r.hi) return;
-    Space& space = spaces_[r.space];
-    cover(space, r.lo, r.hi);
-    bool unordered = false, wrong = false;
-    for (auto it = space.find(r.lo); it != space.end() && it->first < r.hi; ++it) {
-      Stretch& s = it->second;
-      refresh(s);
-      if (s.writer != kNone && !clock.ordered(s.writer, n) && !unordered) {
+    const uint32_t buffer = p_.views[a.view].buffer;
+    name_ring(r, buffer, a.value);
+    bool unordered = false;
+    const auto visit = [&](Accesses& accesses) {
+      const uint32_t w = unordered ? kNone : accesses.unordered_writer(clock, n, a.tag);
+      if (w != kNone) {
         out_.add("nothing orders {} after {}, which writes {}", node_name(p_, body, n),
-                 node_name(p_, body, s.writer), buffer_name(p_, p_.views[a.view].buffer));
+                 node_name(p_, body, w), buffer_name(p_, buffer));
         unordered = true;
       }
-      if (!wrong && (s.value == kNone || s.value != a.value || s.origin != r.lo)) {
-        out_.add("{} reads {} for value {}, but it holds {}", node_name(p_, body, n),
-                 buffer_name(p_, p_.views[a.view].buffer), a.value,
-                 s.value == kNone ? std::string("nothing yet") : fmt::format("value {}", s.value));
-        wrong = true;
-      }
-      s.readers[body.nodes[n].lane] = n;
-    }
+      accesses.read(n, body.nodes[n].lane, a.tag);
+    };
+    if (r.space != kConstants) memory_.accesses(r, step_, visit);
+    if (memory_.holds(r, a.value, a.tag)) return;
+    const uint32_t is = memory_.other_than(r, a.value, a.tag);
+    out_.add("{} reads {} for value {}, but it holds {}", node_name(p_, body, n),
+             buffer_name(p_, buffer), a.value,
+             is == kNone ? std::string("nothing yet") : fmt::format("value {}", is));
   }
 
   void node_writes(const Body& body, const Clock& clock, uint32_t n, const Access& a) {
     const Range r = range_of(p_, a.view);
     if (r.lo == r.hi) return;
-    Space& space = spaces_[r.space];
-    cover(space, r.lo, r.hi);
+    const uint32_t buffer = p_.views[a.view].buffer;
     bool unordered = false;
-    for (auto it = space.find(r.lo); it != space.end() && it->first < r.hi && !unordered; ++it) {
-      Stretch& s = it->second;
-      refresh(s);
-      if (s.writer != kNone && !clock.ordered(s.writer, n)) {
+    memory_.accesses(r, step_, [&](Accesses& accesses) {
+      const uint32_t w = unordered ? kNone : accesses.unordered_writer(clock, n, a.tag);
+      if (w != kNone) {
         out_.add("nothing orders {} after {}, which writes {}", node_name(p_, body, n),
-                 node_name(p_, body, s.writer), buffer_name(p_, p_.views[a.view].buffer));
+                 node_name(p_, body, w), buffer_name(p_, buffer));
         unordered = true;
       }
-      for (const auto& [lane, reader] : s.readers) {
-        if (clock.ordered(reader, n) || unordered) continue;
+      const uint32_t reader = unordered ? kNone : accesses.unordered_reader(clock, n, a.tag);
+      if (reader != kNone) {
         out_.add("nothing orders {}, which writes {}, after {}, which reads it",
-                 node_name(p_, body, n), buffer_name(p_, p_.views[a.view].buffer),
-                 node_name(p_, body, reader));
+                 node_name(p_, body, n), buffer_name(p_, buffer), node_name(p_, body, reader));
         unordered = true;
       }
-    }
-    put(r, a.value, n);
+      accesses.write(n, body.nodes[n].lane, a.tag);
+    });
+    memory_.put(r, a.value, a.tag);
   }
 
+  const Facts& facts_;
   const Program& p_;
   Findings& out_;
+  std::set<uint32_t>& written_;
+  const uint32_t region_, side_;
   size_t step_ = 0;
-  std::map<int64_t, Space> spaces_;
-  std::set<uint32_t> written_;                                          // buffers
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> in_place_{};  // by kernel; sorted
+  Memory memory_;
+  std::vector<Range> writable_;  // of a side: sorted
+  std::vector<Range> handles_;   // that the body at hand has set for nodes of its own
 };
 
 }  // namespace
 
-void check_flow(const Program& p, Findings& out) { Flow(p, out).run(); }
+void check_flow(const Program& p, Findings& out) {
+  const Facts facts(p);
+  std::set<uint32_t> written;
+  for (uint32_t r = 0; r < p.regions.size(); ++r) {
+    const Region& region = p.regions[r];
+    if (region.kind == Region::Kind::predicate) {
+      for (const Region::State& s : region.states) written.insert(p.views[s.view].buffer);
+      continue;
+    }
+    for (uint32_t s = 0; s < region.sides && !out.full(); ++s) {
+      Walk(facts, out, written, r, s).side();
+    }
+  }
+  if (!out.full()) Walk(facts, out, written, kNone, 0).outermost();
+}
 
 }  // namespace braid::checking

@@ -39,7 +39,8 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
         slots.push_back({{name, Role::out, type}, op.result});
         break;
       case OpKind::read:
-      case OpKind::update: {
+      case OpKind::update:
+      case OpKind::send: {
         const auto it = param_slot.find(op.operands[0].index);
         if (it != param_slot.end()) {
           slots[it->second].arg.role = Role::inout;
@@ -67,8 +68,8 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
 /// values of an element before it stores any.
 ///
 /// The input must be used at its own row-major index alone: what depends on it is a map, a reshape,
-/// a read, an assign, the tensor of an update whose result nobody reads, or, in a kernel of rows, a
-/// reduction over the last axes. Then:
+/// a read, an assign, the tensor of an update whose result nobody reads, a message of one element
+/// where there is one thread, or, in a kernel of rows, a reduction over the last axes. Then:
 /// - The output is such a value, and the body has no reduction: the thread that needs the element
 ///   writes it, whichever that is.
 /// - Or the body has no dot and no transposed result: a kernel walks its domain in row-major order,
@@ -107,6 +108,8 @@ class Pointwise {
       if (reduce || !any_of(on_)) continue;
       if (op.kind == OpKind::update && stores_own(body, op, elements)) {
         stored_[op.result.index] = true;
+      } else if (op.kind == OpKind::send && elements == 1 && one_element(body, op)) {
+        continue;  // by the one thread
       } else if (op.kind == OpKind::map || op.kind == OpKind::read || op.kind == OpKind::assign ||
                  (view && view->kind == ir::ViewKind::reshape)) {
         on_[op.result.index] = true;
@@ -121,6 +124,10 @@ class Pointwise {
   }
 
  private:
+  static bool one_element(const ir::Graph& body, const ir::Op& send) {
+    return std::all_of(send.operands.begin() + 1, send.operands.end(),
+                       [&](ir::ValueId v) { return body.type(v).shape.numel() == 1; });
+  }
   /// Whether only the update's tensor depends on the input, so that a thread stores what comes of
   /// its own element; or the starts too, where there is one element and one thread.
   bool stores_own(const ir::Graph& body, const ir::Op& update, int64_t elements) const {
@@ -162,6 +169,41 @@ void in_place(const Kernel& k, const std::vector<Slot>& slots, Findings& out) {
   }
 }
 
+/// What decides whether a guarded kernel does anything stands behind the body's arguments.
+void guard(const Kernel& k, Findings& out) {
+  const ArgSlot& asked = k.args.back();
+  const bool fits = asked.type.shape.rank() == 0 &&
+                    (asked.type.dtype == DType::b1 || asked.type.dtype == DType::i32);
+  if (!fits || asked.role != Role::in) {
+    out.add("the guard of kernel {} is {} {}", k.symbol, name_of(asked.role),
+            to_string(asked.type));
+  }
+  if (k.parts != 1) out.add("kernel {} has a guard and {} parts", k.symbol, k.parts);
+}
+
+/// Kernels hold no work of the host and no bodies; what they send is known.
+void work(const Program& p, const Kernel& k, Findings& out) {
+  if (!k.body.bodies.empty()) out.add("the body of kernel {} has bodies", k.symbol);
+  for (const ir::Op& op : k.body.ops()) {
+    if (op.kind == OpKind::host || op.kind == OpKind::branch || op.kind == OpKind::loop) {
+      out.add("kernel {} has a {} in its body", k.symbol, ir::info(op.kind).name);
+    }
+    const auto* send = std::get_if<ir::SendAttr>(&op.attrs);
+    if (!send) continue;
+    if (send->id >= p.messages.size()) {
+      out.add("kernel {} sends message {}, which does not exist", k.symbol, send->id);
+      continue;
+    }
+    const MessageSource& m = p.messages[send->id];
+    if (m.kind != send->kind || m.type != k.body.type(op.operands[1]) ||
+        m.loops != op.operands.size() - 2) {
+      out.add("kernel {} sends {} {} from within {} loops as message {}, which is {} {} within {}",
+              k.symbol, ir::name_of(send->kind), to_string(k.body.type(op.operands[1])),
+              op.operands.size() - 2, send->id, ir::name_of(m.kind), to_string(m.type), m.loops);
+    }
+  }
+}
+
 void launch_shape(const Program& p, const Kernel& k, Findings& out) {
   const auto &g = k.launch.grid, &b = k.launch.block;
   bool legal = k.launch.shared_bytes <= kMostSharedBytes;
@@ -194,13 +236,16 @@ void check_kernels(const Program& p, Findings& out) {
       continue;
     }
     const std::vector<Slot> slots = slots_of(k.body);
+    const size_t asked = k.guard ? 1 : 0;
     if (k.parts == 0 || k.parts > std::max<size_t>(k.args.size(), 1) ||
-        slots.size() * k.parts != k.args.size()) {
+        slots.size() * k.parts + asked != k.args.size()) {
       out.add("kernel {} has {} arguments, but its body needs {} for each of {} parts", k.symbol,
               k.args.size(), slots.size(), k.parts);
       continue;
     }
-    for (size_t s = 0; s < k.args.size(); ++s) {
+    if (k.guard) guard(k, out);
+    work(p, k, out);
+    for (size_t s = 0; s + asked < k.args.size(); ++s) {
       const ArgSlot &is = k.args[s], &needed = slots[s % slots.size()].arg;
       if (is.role != needed.role || is.type != needed.type || is.name != needed.name) {
         out.add("argument {} of kernel {} is {} '{}' {}, but its body needs {} '{}' {}", s,

@@ -25,6 +25,7 @@ class Findings {
     all_.push_back(fmt::format(text, std::forward<T>(args)...));
   }
   bool empty() const { return all_.empty(); }
+  size_t count() const { return all_.size(); }
   bool full() const { return all_.size() >= kMostFindings; }
   std::vector<std::string> take() { return std::move(all_); }
 
@@ -32,12 +33,17 @@ class Findings {
   std::vector<std::string> all_;
 };
 
-/// "node 3 (row_add_12ab34cd)".
+/// "node 3 (row_add_12ab34cd)", "node 3 of graph 2 (region 4)".
 std::string node_name(const Program& p, const Body& body, uint32_t node);
 /// "buffer 3 'h'".
 std::string buffer_name(const Program& p, uint32_t buffer);
 /// "call 1 (sample)".
 std::string call_name(const Program& p, uint32_t call);
+
+/// "region 2 'gate (branch)'".
+std::string region_name(const Program& p, uint32_t region);
+/// "side 1 of region 2 'gate (branch)'".
+std::string side_name(const Program& p, uint32_t region, uint32_t side);
 
 /// The bytes [lo, hi) of a view. Spaces never overlap: the arena, the constants, and every other
 /// buffer by itself.
@@ -46,6 +52,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 Range range_of(const Program& p, uint32_t view);
+inline constexpr int64_t kArena = -1, kConstants = -2;  // spaces
 
 /// check_kernels.cpp: slots and copies of the body, legal launches, what may be in place.
 void check_kernels(const Program& p, Findings& out);
@@ -54,12 +61,16 @@ void check_kernels(const Program& p, Findings& out);
 /// found, every index that the other parts follow is in range.
 void check_shape(const Program& p, Findings& out);
 
+/// check_regions.cpp: how regions, bodies, nodes and handles belong together; how many nodes may
+/// run at once. With nothing found, indices of regions are in range too. Needs check_shape.
+void check_regions(const Program& p, Findings& out);
+
 /// check_script.cpp: each body and call once and complete, runs in order, colours in turn. Needs
-/// check_shape.
+/// check_regions.
 void check_script(const Program& p, Findings& out);
 
 /// check_flow.cpp: lanes are chains, conflicts are ordered, bytes hold the values that are
-/// expected. Needs check_shape, check_kernels and check_script.
+/// expected. Needs all of the above.
 void check_flow(const Program& p, Findings& out);
 
 }  // namespace braid::checking

@@ -89,12 +89,17 @@ class Shape {
 
   void node(const Body& body, uint32_t n) {
     const Node& node = body.nodes[n];
-    if (node.kernel >= p_.kernels.size()) {
+    const bool conditional = node.kernel == kNoKernel;
+    if (conditional && node.region >= p_.regions.size()) {
+      out_.add("node {} is of region {}, which does not exist", n, node.region);
+      return;
+    }
+    if (!conditional && node.kernel >= p_.kernels.size()) {
       out_.add("node {} launches kernel {}, which does not exist", n, node.kernel);
       return;
     }
     const std::string name = node_name(p_, body, n);
-    const std::vector<ArgSlot>& slots = p_.kernels[node.kernel].args;
+    const std::vector<ArgSlot>& slots = slots_of(p_, node);
     if (node.args.size() != slots.size() || node.values.size() != slots.size() ||
         node.values_before.size() != slots.size()) {
       out_.add("{} has {} arguments for {} slots", name, node.args.size(), slots.size());
@@ -104,8 +109,9 @@ class Shape {
       if (node.args[s] >= p_.views.size()) {
         out_.add("argument {} of {} is view {}, which does not exist", s, name, node.args[s]);
       } else if (p_.views[node.args[s]].type != slots[s].type) {
-        out_.add("argument {} of {} is {}, but the kernel takes {}", s, name,
-                 to_string(p_.views[node.args[s]].type), to_string(slots[s].type));
+        out_.add("argument {} of {} is {}, but the {} takes {}", s, name,
+                 to_string(p_.views[node.args[s]].type), conditional ? "region" : "kernel",
+                 to_string(slots[s].type));
       }
     }
     if (node.lane >= body.lanes) out_.add("{} is on lane {} of {}", name, node.lane, body.lanes);
@@ -159,7 +165,9 @@ class Shape {
       }
       if (e.kind == EdgeKind::full) continue;
       const uint32_t kernel = body.nodes[e.to].kernel;
-      if (body.stream) {
+      if (kernel == kNoKernel || body.nodes[e.from].kernel == kNoKernel) {
+        out_.add("the edge {} -> {} of a conditional node is programmatic", e.from, e.to);
+      } else if (body.stream) {
         out_.add("the edge {} -> {} is programmatic, but in a stream", e.from, e.to);
       } else if (kernel < p_.kernels.size() && !p_.kernels[kernel].waits) {
         out_.add("the edge {} -> {} is programmatic, but the kernel does not wait", e.from, e.to);

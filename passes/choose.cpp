@@ -1,350 +1,342 @@
-// Choose: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
+// Choose: one Node per group, one Kernel per distinct body, a Buffer per value in memory, a Region
+// per branch and loop.
 // needs: fusion. breaks: nothing.
-#define XXH_INLINE_ALL
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
 
-#include "ir/text.hpp"
-#include "passes/body_key.hpp"
-#include "passes/cost.hpp"
+#include "ir/region.hpp"
+#include "passes/chooser.hpp"
 #include "passes/free_ops.hpp"
-#include "passes/kernels/family.hpp"
 #include "passes/labels.hpp"
-#include "passes/plan.hpp"
 #include "passes/script.hpp"
 
 namespace braid {
-namespace {
 
 using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 
+namespace {
 constexpr uint32_t kNone = UINT32_MAX;
+}
 
-class Chooser {
- public:
-  Chooser(Compilation& c, const Options& o) : c_(c), g_(c.graph), p_(c.program), options_(o) {}
+std::pair<uint32_t, uint32_t> window(const Levels& levels, const Group& group) {
+  uint32_t earliest = 0, latest = kNone;
+  for (OpId id : group.ops) {
+    earliest = std::max(earliest, levels.earliest[id.index]);
+    latest = std::min(latest, levels.latest[id.index]);
+  }
+  return {earliest, latest};
+}
 
-  void run() {
-    c_.program = Program{};
-    p_.name = g_.name;
-    p_.target = options_.target;
-    p_.options = to_string(options_);
-    p_.dims = c_.dims;
-    p_.repeats = g_.repeats;
-    p_.source_ops = c_.source_ops;
-    p_.graphs = c_.levels.graphs;
-    p_.runs = c_.levels.runs;
-    buffer_of_.assign(g_.values().size(), kNone);
-    interface();
-    std::vector<Step> order;
-    for (const Group& group : c_.fusion.groups) {
-      if (group.family == FamilyId::host) {
-        order.push_back({Step::Kind::call, call(group)});
-      } else {
-        const bool outside = g_.op(group.ops[0]).outside;
-        if (!continues(order, group.level, outside)) {
-          order.push_back({Step::Kind::launch, static_cast<uint32_t>(p_.bodies.size())});
-          Body& body = p_.bodies.emplace_back();
-          body.run = group.level;
-          body.stream = outside;
-        }
-        p_.bodies.back().nodes.push_back(node(group));
+void Chooser::run() {
+  c_.program = Program{};
+  p_.name = c_.graph.name;
+  p_.target = options_.target;
+  p_.options = to_string(options_);
+  p_.dims = c_.dims;
+  p_.repeats = c_.graph.repeats;
+  p_.source_ops = c_.source_ops;
+  p_.graphs = c_.levels.graphs;
+  p_.runs = c_.levels.runs;
+  p_.dissolved = c_.dissolved;
+  messages(c_.graph);
+  Frame f = open(c_.graph, c_);
+  interface(f);
+  work(f);
+  // A graph without work is a program that does nothing: one empty launch.
+  if (f.order.empty()) {
+    p_.graphs = p_.runs = 1;
+    p_.bodies.emplace_back();
+    f.order.push_back({Step::Kind::launch, 0});
+  }
+  p_.script = write_script(p_, f.order);
+  addressable();
+  for (ParamBinding& b : p_.params) {
+    b.last_value = f.ids[f.newest[b.first_value].index];
+    b.written = b.last_value != b.first_value;
+  }
+}
+
+Frame Chooser::open(const ir::Graph& graph, const PlannedGraph& plan) {
+  const size_t values = graph.values().size();
+  Frame f{.graph = graph, .plan = plan};
+  f.ids.resize(values);
+  std::iota(f.ids.begin(), f.ids.end(), next_id_);
+  next_id_ += static_cast<uint32_t>(values);
+  f.buffers.assign(values, kNone);
+  f.views.assign(values, kNone);
+  f.newest.resize(values);
+  f.params.resize(values);
+  return f;
+}
+
+void Chooser::messages(const ir::Graph& graph) {
+  ir::for_each_graph(graph, [&](const ir::Graph& g) {
+    for (const ir::Op& op : g.ops()) {
+      const auto* send = std::get_if<ir::SendAttr>(&op.attrs);
+      if (!send) continue;
+      if (p_.messages.size() <= send->id) p_.messages.resize(send->id + 1);
+      p_.messages[send->id] = {send->kind,
+                               std::string(g.strings[send->text]),
+                               g.type(op.operands[1]),
+                               static_cast<uint32_t>(op.operands.size() - 2),
+                               op_label(g, op),
+                               place_label(g, op.loc)};
+    }
+  });
+}
+
+/// What follows adds up buffers: together they must stay below 2^62 bytes, as each does.
+void Chooser::addressable() const {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  int64_t total = 0;
+  for (const Buffer& b : p_.buffers) {
+    const int64_t padded = (b.bytes + 255) / 256 * 256;
+    if (padded <= kMost - total) {
+      total += padded;
+      continue;
+    }
+    std::vector<const Buffer*> largest;
+    for (const Buffer& other : p_.buffers) largest.push_back(&other);
+    std::stable_sort(largest.begin(), largest.end(),
+                     [](const Buffer* x, const Buffer* y) { return x->bytes > y->bytes; });
+    Diagnostic d;
+    d.code = "E0705";
+    d.message = "the model's tensors take more than 2^62 bytes together";
+    for (size_t i = 0; i < largest.size() && i < 3; ++i) {
+      d.details.push_back(fmt::format("{} {}: {}, {} bytes", name_of(largest[i]->segment),
+                                      largest[i]->name, to_string(largest[i]->type),
+                                      largest[i]->bytes));
+    }
+    d.suggestion = "make their extents smaller";
+    throw Error(std::move(d));
+  }
+}
+
+uint32_t Chooser::add_buffer(std::string name, Segment segment, const TensorType& type,
+                             uint32_t region) {
+  p_.buffers.push_back({std::move(name), segment, type, type.bytes(), 0, region});
+  return static_cast<uint32_t>(p_.buffers.size() - 1);
+}
+
+/// Inputs, params and outputs in the graph's order.
+void Chooser::interface(Frame& f) {
+  const ir::Graph& g = f.graph;
+  for (const ir::Op& op : g.ops()) {
+    const std::string name(g.strings[op.name]);
+    const uint32_t v = op.result.index;
+    if (const auto* scalar = std::get_if<ir::ScalarAttr>(&op.attrs)) {
+      const uint32_t b = add_buffer(name, Segment::scalar, g.type(op.result), kNone);
+      p_.buffers[b].offset = p_.scalar_bytes;
+      p_.scalar_bytes += kScalarAlignment;
+      f.buffers[v] = b;
+      p_.scalars.push_back({name, b, f.ids[v], scalar->value});
+    } else if (op.kind == OpKind::input) {
+      f.buffers[v] = add_buffer(name, Segment::input, g.type(op.result), kNone);
+      p_.inputs.push_back({name, f.buffers[v], f.ids[v]});
+    } else if (const auto* param = std::get_if<ir::ParamAttr>(&op.attrs)) {
+      f.buffers[v] = add_buffer(name, Segment::param, g.type(op.result), kNone);
+      p_.params.push_back({name, f.buffers[v], param->init, param->scale, false, f.ids[v], 0});
+    }
+  }
+  for (const ir::Output& o : g.outputs) {
+    const ValueId root = memory_root(g, o.value);
+    const bool read = g.def(root).kind == OpKind::read;
+    const ValueId version = read ? g.def(root).operands[0] : root;
+    const ValueId home = read ? g.op(ir::param_of(g, version)).result : root;
+    ensure(f.buffers[home.index] == kNone, "an output without memory of its own");
+    const uint32_t b = add_buffer(o.name, Segment::output, g.type(o.value), kNone);
+    f.buffers[home.index] = b;
+    p_.outputs.push_back({o.name, b, f.ids[version.index]});
+  }
+  place_state(f);
+}
+
+/// Every version lives in its param's one buffer.
+void Chooser::place_state(Frame& f) {
+  const ir::Graph& g = f.graph;
+  const auto version = [&](ValueId v, ValueId of) {
+    f.params[v.index] = of;
+    f.newest[of.index] = v;
+    f.buffers[v.index] = f.buffers[of.index];
+  };
+  for (const ir::Op& op : g.ops()) {
+    if (op.kind == OpKind::param) {
+      uint32_t& b = f.buffers[op.result.index];
+      const std::string name(g.strings[op.name]);
+      const Segment segment = std::holds_alternative<ir::HandleAttr>(op.attrs) ? Segment::handle
+                              : std::holds_alternative<ir::RingAttr>(op.attrs) ? Segment::ring
+                                                                               : Segment::temp;
+      // A variable and a handle hold nothing at first.
+      if (b == kNone) {
+        b = add_buffer(name, segment, g.type(op.result), f.region);
+        if (segment != Segment::ring) f.ids[op.result.index] = kNone;
+      } else if (std::holds_alternative<ir::LocalAttr>(op.attrs) && f.region == kNone &&
+                 f.guarded_by == kNone) {
+        f.ids[op.result.index] = kNone;
       }
-    }
-    // A graph without work is a program that does nothing: one empty launch.
-    if (order.empty()) {
-      p_.graphs = p_.runs = 1;
-      p_.bodies.emplace_back();
-      order.push_back({Step::Kind::launch, 0});
-    }
-    p_.script = write_script(p_, order);
-    addressable();
-    for (ParamBinding& b : p_.params) {
-      const auto it = newest_.find(b.first_value);
-      b.last_value = it == newest_.end() ? b.first_value : it->second;
-      b.written = b.last_value != b.first_value;
-    }
-  }
-
- private:
-  /// Whether the last step launches a body that kernels of this run and kind belong to.
-  bool continues(const std::vector<Step>& order, uint32_t run, bool outside) const {
-    if (order.empty() || order.back().kind != Step::Kind::launch) return false;
-    const Body& body = p_.bodies[order.back().index];
-    return body.run == run && body.stream == outside;
-  }
-
-  /// The first and last run that all ops of a group can belong to.
-  std::pair<uint32_t, uint32_t> window(const Group& group) const {
-    uint32_t earliest = 0, latest = kNone;
-    for (OpId id : group.ops) {
-      earliest = std::max(earliest, c_.levels.earliest[id.index]);
-      latest = std::min(latest, c_.levels.latest[id.index]);
-    }
-    return {earliest, latest};
-  }
-
-  uint32_t call(const Group& group) {
-    const ir::Op& op = g_.op(group.ops[0]);
-    Call call;
-    call.function = std::string(g_.strings[std::get<ir::HostAttr>(op.attrs).function]);
-    call.op = op_label(g_, op);
-    call.place = place_label(g_, op.loc);
-    call.level = group.level;
-    std::tie(call.earliest, call.latest) = window(group);
-    for (ValueId v : op.operands) {
-      // Through reshapes and the read of a param to what lies in memory, under the operand's type.
-      ValueId root = memory_root(g_, v);
-      if (g_.def(root).kind == OpKind::read) root = g_.def(root).operands[0];
-      const uint32_t seen = view_as(root, g_.type(v));
-      call.args.push_back(seen);
-      call.values.push_back(root.index);
-    }
-    for (ValueId v : group.outputs) {
-      call.results.push_back(view_of(v));
-      call.result_values.push_back(v.index);
-    }
-    p_.calls.push_back(std::move(call));
-    return static_cast<uint32_t>(p_.calls.size() - 1);
-  }
-
-  /// What follows adds up buffers: together they must stay below 2^62 bytes, as each does.
-  void addressable() const {
-    constexpr int64_t kMost = int64_t{1} << 62;
-    int64_t total = 0;
-    for (const Buffer& b : p_.buffers) {
-      const int64_t padded = (b.bytes + 255) / 256 * 256;
-      if (padded <= kMost - total) {
-        total += padded;
-        continue;
+      version(op.result, op.result);
+    } else if (op.kind == OpKind::branch || op.kind == OpKind::loop) {
+      for (size_t k = ir::first_argument(op); k < op.operands.size(); ++k) {
+        const ValueId v = op.operands[k];
+        if (g.value(v).state) version(ir::next_version(g, op, k), f.params[v.index]);
       }
-      std::vector<const Buffer*> largest;
-      for (const Buffer& other : p_.buffers) largest.push_back(&other);
-      std::stable_sort(largest.begin(), largest.end(),
-                       [](const Buffer* x, const Buffer* y) { return x->bytes > y->bytes; });
-      Diagnostic d;
-      d.code = "E0705";
-      d.message = "the model's tensors take more than 2^62 bytes together";
-      for (size_t i = 0; i < largest.size() && i < 3; ++i) {
-        d.details.push_back(fmt::format("{} {}: {}, {} bytes", name_of(largest[i]->segment),
-                                        largest[i]->name, to_string(largest[i]->type),
-                                        largest[i]->bytes));
-      }
-      d.suggestion = "make their extents smaller";
-      throw Error(std::move(d));
+    } else if (g.value(op.result).state) {
+      version(op.result, f.params[op.operands[0].index]);
     }
   }
+}
 
-  uint32_t add_buffer(std::string name, Segment segment, const TensorType& type) {
-    p_.buffers.push_back({std::move(name), segment, type, type.bytes(), 0});
-    return static_cast<uint32_t>(p_.buffers.size() - 1);
-  }
-
-  /// Inputs, params and outputs in the graph's order.
-  void interface() {
-    for (const ir::Op& op : g_.ops()) {
-      const std::string name(g_.strings[op.name]);
-      if (const auto* scalar = std::get_if<ir::ScalarAttr>(&op.attrs)) {
-        const uint32_t b = add_buffer(name, Segment::scalar, g_.type(op.result));
-        p_.buffers[b].offset = p_.scalar_bytes;
-        p_.scalar_bytes += kScalarAlignment;
-        buffer_of_[op.result.index] = b;
-        p_.scalars.push_back({name, b, op.result.index, scalar->value});
-      } else if (op.kind == OpKind::input) {
-        const uint32_t b = add_buffer(name, Segment::input, g_.type(op.result));
-        buffer_of_[op.result.index] = b;
-        p_.inputs.push_back({name, b, op.result.index});
-      } else if (op.kind == OpKind::param) {
-        const uint32_t b = add_buffer(name, Segment::param, g_.type(op.result));
-        const auto& attr = std::get<ir::ParamAttr>(op.attrs);
-        buffer_of_[op.result.index] = b;
-        first_version_[op.result.index] = op.result.index;
-        p_.params.push_back({name, b, attr.init, attr.scale, false, op.result.index, 0});
-      } else if (op.kind == OpKind::assign || op.kind == OpKind::update) {
-        // Every version lives in the param's one buffer.
-        buffer_of_[op.result.index] = buffer_of_[op.operands[0].index];
-        const uint32_t first = first_version_.at(op.operands[0].index);
-        first_version_[op.result.index] = first;
-        newest_[first] = op.result.index;
-      }
-    }
-    for (const ir::Output& o : g_.outputs) {
-      const ValueId root = memory_root(g_, o.value);
-      ensure(buffer_of_[root.index] == kNone, "an output without memory of its own");
-      const uint32_t b = add_buffer(o.name, Segment::output, g_.type(o.value));
-      buffer_of_[root.index] = b;
-      p_.outputs.push_back({o.name, b, root.index});
-    }
-  }
-
-  /// The buffer of a value in memory, made on first use for constants and temporaries.
-  uint32_t buffer_of(ValueId v) {
-    uint32_t& b = buffer_of_[v.index];
-    if (b != kNone) return b;
-    const ir::Op& op = g_.def(v);
-    const std::string label = op_label(g_, op);
-    if (op.kind == OpKind::constant) {
-      const ir::Literal& l = g_.literals[std::get<ir::ConstAttr>(op.attrs).literal];
-      b = add_buffer(label, Segment::constant, g_.type(v));
-      p_.constants.resize((p_.constants.size() + 255) / 256 * 256);
-      p_.buffers[b].offset = static_cast<int64_t>(p_.constants.size());
-      p_.constants.insert(p_.constants.end(), l.bytes.begin(), l.bytes.end());
+void Chooser::work(Frame& f) {
+  for (const Group& group : f.plan.fusion.groups) {
+    if (group.family == FamilyId::host) {
+      f.order.push_back({Step::Kind::call, call(f, group)});
+    } else if (group.family == FamilyId::region) {
+      region(f, group);
     } else {
-      b = add_buffer(label, Segment::temp, g_.type(v));
+      kernel(f, group);
     }
-    return b;
   }
+}
 
-  uint32_t view_of(ValueId v) {
-    const uint32_t buffer = buffer_of(v);
-    const auto [it, added] = views_.try_emplace(v.index, static_cast<uint32_t>(p_.views.size()));
-    if (added) {
-      const TensorType& type = g_.type(v);
-      p_.views.push_back({buffer, 0, type, row_major_strides(type.shape.extents()), v.index});
-    }
-    return it->second;
+Body& Chooser::body_for(Frame& f, uint32_t run, bool outside) {
+  if (!f.order.empty() && f.order.back().kind == Step::Kind::launch) {
+    Body& last = p_.bodies[f.order.back().index];
+    if (last.run == run && last.stream == outside) return last;
   }
+  f.order.push_back({Step::Kind::launch, static_cast<uint32_t>(p_.bodies.size())});
+  Body& body = p_.bodies.emplace_back();
+  body.run = run;
+  body.stream = outside;
+  body.region = f.region;
+  body.branch = f.branch;
+  return body;
+}
 
-  uint32_t view_as(ValueId v, const TensorType& type) {
-    const uint32_t plain = view_of(v);
-    if (p_.views[plain].type == type) return plain;
-    p_.views.push_back(p_.views[plain]);
-    p_.views.back().type = type;
-    p_.views.back().strides = row_major_strides(type.shape.extents());
-    return static_cast<uint32_t>(p_.views.size() - 1);
+void Chooser::kernel(Frame& f, const Group& group) {
+  Node made = node(f, group);
+  body_for(f, group.level, f.graph.op(group.ops[0]).outside).nodes.push_back(std::move(made));
+}
+
+uint32_t Chooser::call(Frame& f, const Group& group) {
+  const ir::Op& op = f.graph.op(group.ops[0]);
+  Call call;
+  call.function = std::string(f.graph.strings[std::get<ir::HostAttr>(op.attrs).function]);
+  call.op = op_label(f.graph, op);
+  call.place = place_label(f.graph, op.loc);
+  call.level = group.level;
+  std::tie(call.earliest, call.latest) = window(f.plan.levels, group);
+  for (ValueId v : op.operands) {
+    const auto [view, value] = in_memory(f, v);
+    call.args.push_back(view);
+    call.values.push_back(value);
   }
-
-  Node node(const Group& group) {
-    std::vector<ValueId> sources;
-    ir::Graph body = extract_body(g_, group, &sources);
-    Node n;
-    // What each param that the group writes holds afterwards.
-    std::map<ValueId, ValueId> after;
-    for (ValueId v : sources) {
-      if (g_.value(v).state) after[v] = v;
-    }
-    for (OpId id : group.ops) {
-      const ir::Op& op = g_.op(id);
-      n.ops.push_back(op_label(g_, op));
-      if (!g_.value(op.result).state) continue;
-      for (auto& [before, newest] : after) {
-        if (newest == op.operands[0]) newest = op.result;
-      }
-    }
-    const uint32_t kernel = kernel_of(group, std::move(body));
-    n.kernel = kernel;
-    n.level = group.level;
-    std::tie(n.earliest, n.latest) = window(group);
-    n.place = place_label(g_, g_.op(group.ops.back()).loc);
-    const std::vector<ArgSlot>& slots = p_.kernels[kernel].args;
-    for (size_t s = 0; s < sources.size(); ++s) {
-      const ValueId v = sources[s];
-      const bool written = slots[s].role != Role::in;
-      const ValueId held = written ? after.at(v) : v;
-      n.args.push_back(view_of(written ? held : v));
-      n.values.push_back(held.index);
-      n.values_before.push_back(slots[s].role == Role::inout ? v.index : kNone);
-    }
-    for (ValueId v : group.outputs) {
-      if (g_.value(v).state) continue;
-      n.args.push_back(view_of(v));
-      n.values.push_back(v.index);
-      n.values_before.push_back(kNone);
-    }
-    n.estimate_us = estimates_[kernel];
-    return n;
+  for (ValueId v : group.outputs) {
+    call.results.push_back(view_of(f, v));
+    call.result_values.push_back(f.ids[v.index]);
   }
+  p_.calls.push_back(std::move(call));
+  return static_cast<uint32_t>(p_.calls.size() - 1);
+}
 
-  uint32_t kernel_of(const Group& group, ir::Graph body) {
-    std::string key = body_key(body);
-    key += name_of(group.family);
-    const auto [it, added] =
-        kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
-    if (!added) return it->second;
-    const std::string text = fmt::format("{}\n{}", name_of(group.family), ir::print(body));
-    Kernel k;
-    k.family = std::string(name_of(group.family));
-    k.symbol = symbol_of(group, XXH3_64bits(text.data(), text.size()));
-    k.args = slots_of(body);
-    for (const ir::Op& op : body.ops()) {
-      const int64_t flops = ir::info(op.kind).flops(body, op);
-      if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
-    }
-    k.bytes_moved = bytes_moved(body);
-    k.in_place = kernels::family(k.family).in_place(body, options_.target);
-    k.body = std::move(body);
-    estimates_.push_back(estimate_us(k, options_.target));
-    p_.kernels.push_back(std::move(k));
-    return it->second;
+std::pair<uint32_t, uint32_t> Chooser::in_memory(Frame& f, ValueId v) {
+  // Through reshapes and the read of a param to what lies in memory, under the value's type.
+  ValueId root = memory_root(f.graph, v);
+  if (f.graph.def(root).kind == OpKind::read) root = f.graph.def(root).operands[0];
+  const uint32_t seen = view_as(f, root, f.graph.type(v));
+  return {seen, f.ids[root.index]};
+}
+
+/// The buffer of a value in memory, made on first use for constants and temporaries.
+uint32_t Chooser::buffer_of(Frame& f, ValueId v) {
+  uint32_t& b = f.buffers[v.index];
+  if (b != kNone) return b;
+  const ir::Op& op = f.graph.def(v);
+  const std::string label = op_label(f.graph, op);
+  if (op.kind == OpKind::constant) {
+    const ir::Literal& l = f.graph.literals[std::get<ir::ConstAttr>(op.attrs).literal];
+    b = add_buffer(label, Segment::constant, f.graph.type(v), kNone);
+    p_.constants.resize((p_.constants.size() + 255) / 256 * 256);
+    p_.buffers[b].offset = static_cast<int64_t>(p_.constants.size());
+    p_.constants.insert(p_.constants.end(), l.bytes.begin(), l.bytes.end());
+  } else {
+    b = add_buffer(label, Segment::temp, f.graph.type(v), f.region);
   }
+  return b;
+}
 
-  /// Bodies are told apart by their whole text, of which a symbol carries 32 bits of hash.
-  std::string symbol_of(const Group& group, uint64_t hash) {
-    const std::string stem = std::string(name_of(group.family)) + describe(group);
-    std::string symbol = fmt::format("{}_{:08x}", stem, static_cast<uint32_t>(hash));
-    while (!symbols_.insert(symbol).second) symbol = fmt::format("{}_{:016x}", stem, hash++);
-    return symbol;
+uint32_t Chooser::view_of(Frame& f, ValueId v) {
+  const uint32_t buffer = buffer_of(f, v);
+  uint32_t& view = f.views[v.index];
+  if (view == kNone) {
+    view = static_cast<uint32_t>(p_.views.size());
+    const TensorType& type = f.graph.type(v);
+    p_.views.push_back({buffer, 0, type, row_major_strides(type.shape.extents()), f.ids[v.index]});
   }
+  return view;
+}
 
-  /// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
-  std::string describe(const Group& group) {
-    std::string text;
-    std::vector<std::string> seen;
-    for (OpId id : group.ops) {
-      const std::string m = kind_label(g_, g_.op(id));
-      if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
-      seen.push_back(m);
-      if (m == name_of(group.family)) continue;
-      if (text.size() + 1 + m.size() > 32) break;
-      text += "_" + m;
-    }
-    return text;
+uint32_t Chooser::view_as(Frame& f, ValueId v, const TensorType& type) {
+  const uint32_t plain = view_of(f, v);
+  if (p_.views[plain].type == type) return plain;
+  p_.views.push_back(p_.views[plain]);
+  p_.views.back().type = type;
+  p_.views.back().strides = row_major_strides(type.shape.extents());
+  return static_cast<uint32_t>(p_.views.size() - 1);
+}
+
+Node Chooser::node(Frame& f, const Group& group) {
+  const ir::Graph& g = f.graph;
+  std::vector<ValueId> sources;
+  ir::Graph body = extract_body(g, group, &sources);
+  Node n;
+  // What each param that the group writes holds afterwards.
+  std::map<ValueId, ValueId> after;
+  for (ValueId v : sources) {
+    if (g.value(v).state) after[v] = v;
   }
-
-  /// Leading arguments are the body's inputs and params, the rest its outputs.
-  static std::vector<ArgSlot> slots_of(const ir::Graph& body) {
-    std::vector<ArgSlot> slots;
-    std::map<uint32_t, size_t> slot_of;  // by version
-    for (const ir::Op& op : body.ops()) {
-      if (op.kind == OpKind::input || op.kind == OpKind::param) {
-        slot_of[op.result.index] = slots.size();
-        slots.push_back({std::string(body.strings[op.name]),
-                         op.kind == OpKind::input ? Role::in : Role::out, body.type(op.result)});
-      } else if (op.kind == OpKind::read || op.kind == OpKind::update ||
-                 op.kind == OpKind::assign) {
-        const size_t s = slot_of.at(op.operands[0].index);
-        // An update leaves most of the old version in place, which counts as reading it.
-        if (op.kind != OpKind::assign) slots[s].role = Role::inout;
-        slot_of[op.result.index] = s;
-      }
+  for (OpId id : group.ops) {
+    const ir::Op& op = g.op(id);
+    n.ops.push_back(op_label(g, op));
+    if (!g.value(op.result).state) continue;
+    for (auto& [before, newest] : after) {
+      if (newest == op.operands[0]) newest = op.result;
     }
-    for (const ir::Output& o : body.outputs) {
-      slots.push_back({o.name, Role::out, body.type(o.value)});
-    }
-    return slots;
   }
-
-  Compilation& c_;
-  const ir::Graph& g_;
-  Program& p_;
-  const Options& options_;
-  std::vector<uint32_t> buffer_of_;  // by value
-  std::unordered_map<uint32_t, uint32_t> views_;
-  std::unordered_map<uint32_t, uint32_t> first_version_, newest_;
-  std::unordered_map<std::string, uint32_t> kernels_;  // by family and body
-  std::vector<double> estimates_;                      // by kernel
-  std::unordered_set<std::string> symbols_;
-};
-
-}  // namespace
+  const bool guarded = f.guarded_by != kNone;
+  std::optional<Guard> guard;
+  if (guarded) guard = {p_.views[f.flag].type, static_cast<int32_t>(f.side)};
+  n.kernel = kernels_.of(g, group, std::move(body), guard);
+  n.level = group.level;
+  std::tie(n.earliest, n.latest) = window(f.plan.levels, group);
+  n.place = place_label(g, g.op(group.ops.back()).loc);
+  const std::vector<ArgSlot>& slots = p_.kernels[n.kernel].args;
+  const auto add = [&](uint32_t view, uint32_t value, uint32_t before) {
+    n.args.push_back(view);
+    n.values.push_back(value);
+    n.values_before.push_back(before);
+  };
+  for (size_t s = 0; s < sources.size(); ++s) {
+    const ValueId v = sources[s];
+    const ValueId held = slots[s].role == Role::in ? v : after.at(v);
+    add(view_of(f, held), f.ids[held.index], slots[s].role == Role::inout ? f.ids[v.index] : kNone);
+  }
+  for (ValueId v : group.outputs) {
+    if (!g.value(v).state) add(view_of(f, v), f.ids[v.index], kNone);
+  }
+  if (guarded) {
+    n.region = f.guarded_by;
+    n.branch = f.side;
+    add(f.flag, f.flag_value, kNone);
+  }
+  n.estimate_us = kernels_.estimate_us(n.kernel);
+  return n;
+}
 
 void choose_kernels(Compilation& c, const Options& o) { Chooser(c, o).run(); }
 

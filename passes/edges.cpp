@@ -16,6 +16,10 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
+bool waits(const Program& p, const Node& node) {
+  return node.kernel != kNoKernel && p.kernels[node.kernel].waits;
+}
+
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges
 /// kept so far reaches its source: the result is the unique transitive reduction.
 void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) {
@@ -37,9 +41,10 @@ void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) 
     for (auto h = sources.rbegin(); h != sources.rend(); ++h) {
       if (o.reduce && clocks.ordered(body, h->from, n)) continue;
       clocks.order(body, h->from, n);
-      // A lane's own edges bound how many kernels are on the device: those stay full.
-      const bool waits = o.pdl && p.kernels[body.nodes[n].kernel].waits && !body.stream;
-      const bool early = waits && h->reason != EdgeReason::lane;
+      // A lane's own edges bound how many kernels are on the device: those stay full. So do those
+      // of conditional nodes, which neither wait by themselves nor let others start early.
+      const bool early = o.pdl && !body.stream && h->reason != EdgeReason::lane &&
+                         waits(p, body.nodes[n]) && body.nodes[h->from].kernel != kNoKernel;
       body.edges.push_back({.from = h->from,
                             .to = n,
                             .kind = early ? EdgeKind::programmatic : EdgeKind::full,

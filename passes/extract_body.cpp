@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/region.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/fuse.hpp"
 
@@ -64,7 +65,11 @@ class Extractor {
     ir::Graph::NewOp op{OpKind::input, {}, {}, graph_.type(v), body_.strings.intern(name)};
     if (in_place) {
       op.kind = OpKind::param;
-      op.attrs = ir::ParamAttr{};
+      const ir::Attrs& attrs = graph_.op(ir::param_of(graph_, v)).attrs;
+      // Memory is memory to a kernel; handles and the ring are not.
+      const bool other = std::holds_alternative<ir::HandleAttr>(attrs) ||
+                         std::holds_alternative<ir::RingAttr>(attrs);
+      op.attrs = other ? attrs : ir::Attrs(ir::ParamAttr{});
     }
     to_[v.index] = body_.add(std::move(op));
     sources_.push_back(v);
@@ -104,6 +109,7 @@ class Extractor {
     if (const auto* constant = std::get_if<ir::ConstAttr>(&op.attrs)) {
       attrs = ir::ConstAttr{body_.add_literal(graph_.literals[constant->literal])};
     }
+    if (auto* send = std::get_if<ir::SendAttr>(&attrs)) send->text = {};
     return body_.add({op.kind, std::move(attrs), std::move(operands), graph_.type(op.result)});
   }
 

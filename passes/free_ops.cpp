@@ -1,5 +1,7 @@
 #include "passes/free_ops.hpp"
 
+#include "ir/region.hpp"
+
 namespace braid {
 
 using ir::OpKind;
@@ -9,6 +11,25 @@ bool is_work(const ir::Op& op) {
   return op.kind != OpKind::input && op.kind != OpKind::param && !ir::info(op.kind).free;
 }
 
+bool makes_state(const ir::Graph& graph, const ir::Op& op) {
+  for (uint32_t i = 0; i < op.results; ++i) {
+    if (graph.value(op.result_at(i)).state) return true;
+  }
+  return false;
+}
+
+bool acts_on_host(const ir::Graph& graph, const ir::Op& op) {
+  const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
+  if (host) return !host->pure;
+  for (uint32_t b : ir::bodies_of(op)) {
+    const ir::Graph& body = graph.bodies[b];
+    for (const ir::Op& inner : body.ops()) {
+      if (acts_on_host(body, inner)) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<bool> needed_ops(const ir::Graph& graph) {
   std::vector<bool> needed(graph.ops().size(), false);
   for (const ir::Output& output : graph.outputs) {
@@ -16,8 +37,7 @@ std::vector<bool> needed_ops(const ir::Graph& graph) {
   }
   for (size_t i = graph.ops().size(); i-- > 0;) {
     const ir::Op& op = graph.ops()[i];
-    const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
-    if (graph.value(op.result).state || (host && !host->pure)) needed[i] = true;
+    if (makes_state(graph, op) || acts_on_host(graph, op)) needed[i] = true;
     if (!needed[i]) continue;
     for (ValueId v : op.operands) needed[graph.value(v).def.index] = true;
   }
@@ -48,6 +68,12 @@ ValueId memory_root(const ir::Graph& graph, ValueId v) {
     v = graph.def(v).operands[0];
   }
   return v;
+}
+
+bool may_be_output(const ir::Graph& graph, ValueId root) {
+  const ir::Op& op = graph.def(root);
+  if (op.kind != OpKind::read) return is_work(op);
+  return std::holds_alternative<ir::LocalAttr>(graph.op(ir::param_of(graph, op.operands[0])).attrs);
 }
 
 }  // namespace braid

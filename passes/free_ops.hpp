@@ -10,6 +10,13 @@ namespace braid {
 /// Neither an input or param, nor free: it runs in some kernel.
 bool is_work(const ir::Op& op);
 
+/// Whether it makes a version of state.
+bool makes_state(const ir::Graph& graph, const ir::Op& op);
+
+/// Whether it is a host op with side effects, or a branch or loop with such in its bodies: these
+/// keep the order in which they are written.
+bool acts_on_host(const ir::Graph& graph, const ir::Op& op);
+
 /// By op: whether outputs, state, or host ops with side effects need it.
 std::vector<bool> needed_ops(const ir::Graph& graph);
 
@@ -21,7 +28,10 @@ bool is_inline(const ir::Graph& graph, ir::ValueId v);
 std::vector<ir::ValueId> memory_sources(const ir::Graph& graph);
 
 /// The value whose memory serves `v` as a whole: `v` without the reshapes on top. After plan_homes
-/// that of a graph's output is the result of an op that works, and belongs to no second output.
+/// that of a graph's output may_be_output, and belongs to no second output.
 ir::ValueId memory_root(const ir::Graph& graph, ir::ValueId v);
+/// Whether a memory_root can lie where the caller wants an output: it is the result of an op that
+/// works, or read from a variable, of which it then should be the last version.
+bool may_be_output(const ir::Graph& graph, ir::ValueId root);
 
 }  // namespace braid

@@ -70,7 +70,9 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
   for (uint32_t i = 0; i < graph.ops().size(); ++i) {
     if (fusion.group_of[i] == kNone) continue;
     const ir::Op& op = graph.ops()[i];
-    if (graph.value(op.result).state) in_memory[op.result.index] = true;
+    for (uint32_t r = 0; r < op.results; ++r) {
+      if (graph.value(op.result_at(r)).state) in_memory[op.result.index + r] = true;
+    }
     for (ValueId v : op.operands) {
       const ValueId source = facts.source[v.index];
       if (fusion.group_of[graph.value(source).def.index] != fusion.group_of[i]) {
@@ -82,9 +84,10 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
     for (OpId id : group.ops) {
       const ir::Op& op = graph.op(id);
       // A call writes all its results.
+      const bool all = group.family == FamilyId::host || group.family == FamilyId::region;
       for (uint32_t r = 0; r < op.results; ++r) {
         const ValueId v = op.result_at(r);
-        if (in_memory[v.index] || op.kind == OpKind::host) group.outputs.push_back(v);
+        if (in_memory[v.index] || all) group.outputs.push_back(v);
       }
     }
   }
@@ -93,7 +96,7 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
 }  // namespace
 
 std::string_view name_of(FamilyId f) {
-  constexpr std::array<std::string_view, 3> kNames{"row", "dot", "host"};
+  constexpr std::array<std::string_view, 4> kNames{"row", "dot", "host", "region"};
   return kNames[static_cast<size_t>(f)];
 }
 

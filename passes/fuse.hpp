@@ -12,8 +12,8 @@
 
 namespace braid {
 
-/// A host op is a group of its own, which is no kernel but a call.
-enum class FamilyId : uint8_t { row, dot, host };
+/// A host op, a branch and a loop are groups of their own, which are no kernels.
+enum class FamilyId : uint8_t { row, dot, host, region };
 std::string_view name_of(FamilyId f);
 
 /// Limits of one kernel: pointers it takes, and ops other than free ones. An op that alone takes
@@ -45,10 +45,11 @@ struct Fusion {
 /// pointwise ops over one domain, with reductions over the same axes of that domain and what is
 /// computed from their results) or a dot with pointwise ops on its result. Values of a group are
 /// used inside it at the same index only; concat, gather, dot and the starts of an update read
-/// memory alone. A group that writes a param reads the version before only at the index that it
-/// writes, and never in a reduction. With `fuse` off every op that is not free is a group of its
-/// own. Near-linear. Every output's memory_root() must be the result of an op that is not free and
-/// belong to no second output, as plan_homes leaves it; it is then among its group's outputs.
+/// memory alone. A send joins a group only with a single element. A group that writes a param reads
+/// the version before only at the index that it writes, and never in a reduction. With `fuse` off
+/// every op that is not free is a group of its own. Near-linear. Every output's memory_root() must
+/// be the result of an op that is not free and belong to no second output, as plan_homes leaves it;
+/// it is then among its group's outputs.
 Fusion fuse(const ir::Graph& graph, const HomePlan& homes, const Levels& levels, bool fuse_on);
 
 /// The group as a graph of its own: inputs named "a0", "a1", ... for values that come from memory

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/region.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/fuse_paths.hpp"
 
@@ -71,9 +72,12 @@ class Grower {
         const uint32_t result = op.result.index + r;
         if (facts_.is_output[result]) ++uses_left_[result];
       }
-      if (graph_.value(op.result).state) {
-        ++uses_left_[op.result.index];
-        overwritten_[op.operands[0].index] = true;
+      if (!makes_state(graph_, op)) continue;
+      for (uint32_t r = 0; r < op.results; ++r) {
+        if (graph_.value(op.result_at(r)).state) ++uses_left_[op.result.index + r];
+      }
+      for (ValueId v : op.operands) {
+        if (graph_.value(v).state) overwritten_[v.index] = true;
       }
     }
     for (uint32_t i = 0; i < n; ++i) {
@@ -98,12 +102,19 @@ class Grower {
     bool row = false;  // the op computes one element per row
   };
 
+  static bool is_region(const ir::Op& op) {
+    return op.kind == OpKind::branch || op.kind == OpKind::loop;
+  }
+  bool sets_handle(const ir::Op& op) const {
+    return std::holds_alternative<ir::HandleAttr>(
+        graph_.op(ir::param_of(graph_, op.operands[0])).attrs);
+  }
   uint32_t group_of(ValueId source) const { return out_.group_of[graph_.value(source).def.index]; }
 
   Site look_at(OpId id) const {
     Site site{id, graph_.op(id), {}, {}, {}, {}, 0};
     const ir::Op& op = site.op;
-    const bool writes = graph_.value(op.result).state;
+    const bool writes = !is_region(op) && graph_.value(op.result).state;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId v = op.operands[i];
       const bool by_index = op.kind == OpKind::map || op.kind == OpKind::reduce ||
@@ -153,11 +164,12 @@ class Grower {
 
   bool try_join(const Site& site, uint32_t group, bool merge, Attempt& attempt) {
     const Group& target = out_.groups[group];
+    if (site.op.kind == OpKind::send && site.elements != 1) return false;
     if (growing_[group].scatters && site.op.kind == OpKind::reduce) return false;
     if (growing_[group].domain.reduced() && site.op.kind == OpKind::scatter) return false;
     if (growing_[group].closed || target.level != levels_.run[site.id.index]) return false;
     if (target.family == FamilyId::dot && site.op.kind != OpKind::map &&
-        site.op.kind != OpKind::assign) {
+        (site.op.kind != OpKind::assign || sets_handle(site.op))) {
       return false;
     }
     attempt.members = {group};
@@ -266,7 +278,7 @@ class Grower {
   /// reads, or if the group gets too large.
   bool settle(const Site& site, Attempt& attempt) {
     Growing& sum = attempt.sum;
-    if (graph_.value(site.op.result).state) {
+    if (!is_region(site.op) && graph_.value(site.op.result).state) {
       const ValueId old = site.op.operands[0];
       if (contains(sum.arguments, old)) {
         // A row is read and written by many threads, a full value by one; and what is reduced is
@@ -342,9 +354,12 @@ class Grower {
     settle(site, attempt);
     const bool row = site.op.kind == OpKind::reduce && sum.domain.reduced();
     const bool host = site.op.kind == OpKind::host;
-    sum.closed = host || sum.domain.full == 0 || (site.op.kind == OpKind::reduce && !row);
+    const bool apart =
+        host || is_region(site.op) || (site.op.kind == OpKind::send && site.elements != 1);
+    sum.closed = apart || sum.domain.full == 0 || (site.op.kind == OpKind::reduce && !row);
     const auto group = static_cast<uint32_t>(out_.groups.size());
     out_.groups.push_back({host                          ? FamilyId::host
+                           : is_region(site.op)          ? FamilyId::region
                            : site.op.kind == OpKind::dot ? FamilyId::dot
                                                          : FamilyId::row,
                            {},
@@ -384,7 +399,7 @@ FuseFacts fuse_facts(const ir::Graph& graph, const HomePlan& homes) {
   for (const OrderEdge& e : homes.order) facts.before[e.to.index].push_back(e.from);
   for (const ir::Output& output : graph.outputs) {
     const ValueId root = memory_root(graph, output.value);
-    ensure(is_work(graph.def(root)) && !facts.is_output[root.index],
+    ensure(may_be_output(graph, root) && !facts.is_output[root.index],
            "fuse: an output has no memory of its own; plan_homes gives it one");
     facts.is_output[root.index] = true;
   }

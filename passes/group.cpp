@@ -95,7 +95,7 @@ class Scheduler {
       kind_of_[n] = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
       if (kind_of_[n] == kinds_.size()) {
         kinds_.emplace_back();
-        most_.push_back(shared.most(key.first));
+        most_.push_back(key.first == kNoKernel ? 1 : shared.most(key.first));
       }
       kinds_[kind_of_[n]].by_first.push_back(n);
     }
@@ -307,6 +307,7 @@ class Grouper {
     std::vector<Kernel> kept;
     for (Body& body : p_.bodies) {
       for (Node& n : body.nodes) {
+        if (n.kernel == kNoKernel) continue;
         if (now[n.kernel] == kNone) {
           now[n.kernel] = static_cast<uint32_t>(kept.size());
           kept.push_back(std::move(p_.kernels[n.kernel]));
@@ -325,6 +326,7 @@ class Grouper {
 }  // namespace
 
 uint32_t most_parts(const Kernel& k, const Target& t) {
+  if (k.guard) return 1;
   // Parts that take the whole device for long gain nothing by sharing a launch, and would hold back
   // what waits for the first of them.
   const double work = cost_of(k, t).work_us();

@@ -15,11 +15,13 @@ inline constexpr size_t kMostPointers = 256;
 /// saving.
 inline constexpr double kFullLaunchUs = 10;
 
-/// How many parts of this kernel one launch may compute; 1: it is not grouped.
+/// How many parts of this kernel one launch may compute; 1: it is not grouped, as no guarded kernel
+/// is.
 uint32_t most_parts(const Kernel& k, const Target& t);
 
 /// The nodes of a body by the launch that they are to share, in an order that keeps every hazard;
-/// nodes inside a launch in launch order. All of a launch have one kernel and one level.
+/// nodes inside a launch in launch order. All of a launch have one kernel and one level; a
+/// conditional node is a launch of its own.
 ///
 /// Every node v gets a step s(v) from 0 to D - 1, D being the nodes on the longest path of hazards,
 /// such that s(u) < s(v) for each hazard u -> v. Nodes of one kernel, level and step are one

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/region.hpp"
 #include "passes/dynamic_order.hpp"
 #include "passes/free_ops.hpp"
 
@@ -34,8 +35,9 @@ class Planner {
   HomePlan run() {
     for (uint32_t i = 0; i < graph_.ops().size(); ++i) {
       const ir::Op& op = graph_.ops()[i];
-      if (op.kind == OpKind::assign || op.kind == OpKind::update) {
-        writer_[op.operands[0].index] = OpId{i};
+      if (!makes_state(graph_, op)) continue;
+      for (size_t k = ir::first_argument(op); k < op.operands.size(); ++k) {
+        if (graph_.value(op.operands[k]).state) writer_[op.operands[k].index] = OpId{i};
       }
     }
     order_host_ops();
@@ -54,8 +56,7 @@ class Planner {
   void order_host_ops() {
     OpId before;
     for (uint32_t i = 0; i < graph_.ops().size(); ++i) {
-      const auto* host = std::get_if<ir::HostAttr>(&graph_.ops()[i].attrs);
-      if (!host || host->pure) continue;
+      if (!acts_on_host(graph_, graph_.ops()[i])) continue;
       if (before.valid()) {
         order_.add(before, OpId{i});
         edges_.emplace_back(before, OpId{i});
@@ -104,8 +105,12 @@ class Planner {
     for (uint32_t i = 0; i < graph_.outputs.size(); ++i) {
       const ValueId v = graph_.outputs[i].value;
       const ValueId root = memory_root(graph_, v);
-      if (is_work(graph_.def(root)) && !taken[root.index]) {
-        taken[root.index] = true;
+      // A variable that is read has one home, so one output at most is its last version.
+      const ir::Op& made = graph_.def(root);
+      const ValueId home = made.kind == OpKind::read ? made.operands[0] : root;
+      const bool last = made.kind != OpKind::read || !writer_[home.index].valid();
+      if (may_be_output(graph_, root) && last && !taken[home.index]) {
+        taken[home.index] = true;
         continue;
       }
       const ValueId version = source_[v.index];
@@ -145,7 +150,7 @@ class Planner {
     for (OpId id : order_.ops()) {
       const ir::Op& op = graph_.op(id);
       if (op.kind == OpKind::view || op.kind == OpKind::read) continue;  // written where used
-      if (op.kind == OpKind::assign || op.kind == OpKind::update) {
+      if (makes_state(graph_, op)) {
         const auto first = std::lower_bound(by_writer.begin(), by_writer.end(),
                                             std::make_pair(id.index, uint32_t{0}));
         for (auto it = first; it != by_writer.end() && it->first == id.index; ++it) {
@@ -215,8 +220,7 @@ class Planner {
   }
 
   std::string old_name(ValueId version) const {
-    while (graph_.def(version).kind != OpKind::param) version = graph_.def(version).operands[0];
-    return fmt::format("{}/old", graph_.name_of(graph_.value(version).def));
+    return fmt::format("{}/old", graph_.name_of(ir::param_of(graph_, version)));
   }
   ir::Loc carry(ir::Loc loc) {
     if (loc.file.valid()) loc.file = out_.strings.intern(graph_.strings[loc.file]);

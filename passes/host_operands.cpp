@@ -16,9 +16,14 @@ bool in_memory(const ir::Graph& graph, ValueId v) {
   return kind != OpKind::view && !is_inline(graph, root);
 }
 
+/// Whether the op takes its operands as they lie in memory.
+bool takes_memory(const ir::Op& op) {
+  return op.kind == OpKind::host || op.kind == OpKind::branch || op.kind == OpKind::loop;
+}
+
 bool needs_copies(const ir::Graph& graph, const ir::Op& op) {
-  return op.kind == OpKind::host && !std::all_of(op.operands.begin(), op.operands.end(),
-                                                 [&](ValueId v) { return in_memory(graph, v); });
+  return takes_memory(op) && !std::all_of(op.operands.begin(), op.operands.end(),
+                                          [&](ValueId v) { return in_memory(graph, v); });
 }
 
 }  // namespace
@@ -38,7 +43,7 @@ void place_host_operands(ir::Graph& graph) {
     const ir::Op& op = ops[i];
     std::vector<ValueId> operands;
     for (ValueId v : op.operands) {
-      if (op.kind != OpKind::host || in_memory(graph, v)) {
+      if (!takes_memory(op) || in_memory(graph, v)) {
         operands.push_back(to[v.index]);
         continue;
       }

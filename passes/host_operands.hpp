@@ -1,4 +1,4 @@
-// Host operands: what a host op takes lies in memory as a whole.
+// Host operands: what a host op, a branch or a loop takes lies in memory as a whole.
 // needs: a static graph. breaks: nothing.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace braid {
 
-/// Inserts a map(cast), a copy, for each operand of a host op that has no memory as a whole: a view
-/// other than a reshape, a splat, an iota.
+/// Inserts a map(cast), a copy, for each operand of such an op that has no memory as a whole: a
+/// view other than a reshape, a splat, an iota.
 void place_host_operands(ir::Graph& graph);
 
 }  // namespace braid

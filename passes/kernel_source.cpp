@@ -37,7 +37,9 @@ kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
   const Kernel& k = p.kernels[kernel];
   const kernels::Family& family = kernels::family(k.family);
   try {
-    return family.emit(k.body, k.symbol, target, k.parts);
+    std::optional<kernels::Guard> guard;
+    if (k.guard) guard = {k.args.back().type.dtype, *k.guard};
+    return family.emit(k.body, k.symbol, target, k.parts, guard);
   } catch (const kernels::TooLarge& large) {
     refuse(p, kernel, large.what());
   } catch (const kernels::Refusal& refusal) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "passes/node_costs.hpp"
 #include "passes/plan.hpp"
 
 namespace braid {
@@ -23,10 +24,12 @@ struct Choice {
   Prediction prediction;
 };
 
-/// The best of the schedules for `lanes` lanes, those first that leave memory the shortest lives.
-Choice schedule(const Tasks& tasks, uint32_t lanes, const Bounds& bounds, const Prices& prices) {
+/// The best of the schedules for `lanes` lanes and at most `width` kernels at once, those first
+/// that leave memory the shortest lives.
+Choice schedule(const Tasks& tasks, uint32_t lanes, uint32_t width, const Bounds& bounds,
+                const Prices& prices) {
   const auto by_time = [&](Priority priority) {
-    return schedule_by_time(tasks, lanes, prices, priority);
+    return schedule_by_time(tasks, lanes, prices, priority, width);
   };
   const auto predicted = [&](LanePlan plan) {
     Prediction prediction = predict(tasks, plan, prices);
@@ -39,23 +42,26 @@ Choice schedule(const Tasks& tasks, uint32_t lanes, const Bounds& bounds, const 
     if (other.prediction.us < best.prediction.us * (1 - gain)) best = std::move(other);
   };
   if (best.prediction.us > enough) consider(predicted(by_time(Priority::longest_path)), kWorth);
-  if (best.prediction.us > enough) consider(predicted(schedule_by_rank(tasks, lanes, prices)), 0);
+  if (best.prediction.us > enough) {
+    consider(predicted(schedule_by_rank(tasks, lanes, prices, width)), 0);
+  }
   return best;
 }
 
 Choice choose(const Tasks& tasks, Choice chain, const Options& o, const Prices& prices) {
   const auto most = static_cast<uint32_t>(o.streams);
-  if (most == 1 || tasks.size() < 2) return chain;
+  if (tasks.size() < 2 || tasks.widest() == most) return chain;
   const Bounds bounds = bounds_of(tasks, prices);
-  if (o.force_lanes) return schedule(tasks, most, bounds, prices);
+  if (o.force_lanes) return schedule(tasks, most, most, bounds, prices);
   const double chain_us = chain.prediction.us;
   Choice best = std::move(chain);
   double limit = std::min(chain_us * (1 - prices.least_gain), chain_us - prices.least_gain_us);
+  if (bounds.least_us(most) >= limit) return best;
   // Large bodies begin where more lanes can no longer be of much use.
   const double useful = tasks.size() <= kSmall ? 2 : std::clamp(bounds.parallelism(), 2.0, 32.0);
   uint32_t lanes = std::min(std::bit_ceil(static_cast<uint32_t>(useful)), most);
   for (;; lanes = std::min(lanes * 2, most)) {
-    Choice wider = schedule(tasks, lanes, bounds, prices);
+    Choice wider = schedule(tasks, lanes, most, bounds, prices);
     if (wider.plan.lanes > 1 && wider.prediction.us < limit) {
       limit = wider.prediction.us * (1 - kWorth);
       best = std::move(wider);
@@ -106,23 +112,33 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
         .message = fmt::format("streams must be 1 to {}, not {}", kMaxStreams, o.streams)});
   }
   HazardFinder finder(p, false);
-  for (Body& body : p.bodies) {
-    const Tasks tasks(body, costs, finder);
-    for (Node& node : body.nodes) node.estimate_us = rounded(costs[node.kernel].us);
+  NodeCosts node_costs(p, costs, prices);
+  for (uint32_t b = static_cast<uint32_t>(p.bodies.size()); b-- > 0;) {
+    Body& body = p.bodies[b];
+    const std::vector<KernelCost> of_nodes = node_costs.of(b);
+    const Tasks tasks(body, of_nodes, finder);
+    for (size_t n = 0; n < of_nodes.size(); ++n) {
+      body.nodes[n].estimate_us = rounded(of_nodes[n].us);
+    }
     Choice chain{one_lane(tasks.size()), {}};
     chain.prediction =
         body.stream ? predict_stream(tasks, prices) : predict(tasks, chain.plan, prices);
     body.chain_us = rounded(chain.prediction.us);
     apply(body, body.stream ? chain : choose(tasks, std::move(chain), o, prices));
+    node_costs.done(b, of_nodes);
   }
+  estimate_regions(p, prices);
 }
 
 void assign_lanes(Program& p, const Options& o) { assign_lanes(p, o, costs_of(p), kPrices); }
 
 void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices) {
   HazardFinder finder(p, true);
-  for (Body& body : p.bodies) {
-    const Tasks tasks(body, costs, finder);
+  NodeCosts node_costs(p, costs, prices);
+  for (uint32_t b = static_cast<uint32_t>(p.bodies.size()); b-- > 0;) {
+    Body& body = p.bodies[b];
+    const std::vector<KernelCost> of_nodes = node_costs.of(b);
+    const Tasks tasks(body, of_nodes, finder);
     LanePlan plan = one_lane(tasks.size());
     plan.lanes = body.lanes;
     for (uint32_t n = 0; n < tasks.size(); ++n) plan.lane[n] = body.nodes[n].lane;
@@ -131,8 +147,11 @@ void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices&
     body.predicted_us = rounded(prediction.us);
     for (uint32_t n = 0; n < tasks.size(); ++n) {
       body.nodes[n].start_us = rounded(prediction.start_us[n]);
+      body.nodes[n].estimate_us = rounded(of_nodes[n].us);
     }
+    node_costs.done(b, of_nodes);
   }
+  estimate_regions(p, prices);
 }
 
 }  // namespace braid

@@ -12,12 +12,15 @@ namespace braid {
 std::vector<KernelCost> costs_of(const Program& p);
 
 /// The pass with costs by kernel and prices of the caller's: what assign_lanes of plan.hpp does
-/// with those of the cost model.
+/// with those of the cost model. Bodies of conditional nodes come before the body that holds these:
+/// each has as many lanes as are good for it, and the body around gets by with those that are left
+/// (see width_of).
 void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> costs,
                   const Prices& prices);
 
 /// Predicts every body anew as it stands: with the lanes and the order that its nodes have, and
-/// with the waits of temporaries that share bytes. Sets start_us and predicted_us.
+/// with the waits of temporaries that share bytes. Sets start_us, predicted_us and the estimates of
+/// conditional nodes and regions.
 void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices = kPrices);
 
 }  // namespace braid

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ir/region.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/labels.hpp"
 
@@ -114,7 +115,12 @@ uint32_t runs_of(const std::vector<uint32_t>& level) {
 }  // namespace
 
 Colour colour_of(const ir::Op& op) {
-  return op.kind == ir::OpKind::host || op.outside ? Colour::host : Colour::graph;
+  if (op.kind == ir::OpKind::host || op.outside) return Colour::host;
+  const auto* branch = std::get_if<ir::BranchAttr>(&op.attrs);
+  const auto* loop = std::get_if<ir::LoopAttr>(&op.attrs);
+  const bool driven = (branch && branch->lowering == ir::Lowering::host) ||
+                      (loop && loop->lowering == ir::Lowering::host);
+  return driven ? Colour::host : Colour::graph;
 }
 
 Levels minimal_levels(const ColouredDag& dag) {
@@ -174,7 +180,8 @@ Levels place_levels(const LevelledDag& dag) {
     // What a host op takes is copied to the host as soon as it is there, so one that waits holds
     // nothing back, and the graphs before it run while it works.
     const bool host = dag.colours[v] == Colour::host;
-    if (host || (used[v] && grows <= dag.bytes[v])) levels.run[v] = latest;
+    const bool late = !dag.late.empty() && dag.late[v];
+    if (host || late || (used[v] && grows <= dag.bytes[v])) levels.run[v] = latest;
     for (uint32_t from : operands[v]) last_use[from] = std::max(last_use[from], levels.run[v]);
   }
   return levels;
@@ -213,9 +220,16 @@ LevelledDag levelled_dag(const ir::Graph& graph, const HomePlan& homes,
     ops.push_back(i);
     dag.colours.push_back(colour_of(op));
     int64_t bytes = 0;
-    for (uint32_t r = 0; r < op.results; ++r) bytes += graph.type(op.result_at(r)).bytes();
-    // A version of a param stays in its buffer, wherever its op runs.
-    dag.bytes.push_back(graph.value(op.result).state ? 0 : bytes);
+    for (uint32_t r = 0; r < op.results; ++r) {
+      // A version of a param stays in its buffer, wherever its op runs.
+      const ir::Value& v = graph.value(op.result_at(r));
+      if (!v.state) bytes += v.type.bytes();
+    }
+    dag.bytes.push_back(bytes);
+    // A handle is a thing of one graph: what sets it stands in that of its conditional node.
+    dag.late.push_back(op.kind == ir::OpKind::assign &&
+                       std::holds_alternative<ir::HandleAttr>(
+                           graph.op(ir::param_of(graph, op.operands[0])).attrs));
   }
   const auto edge = [&](uint32_t from, uint32_t to) {
     if (node_of[from] != kNone) dag.edges.emplace_back(node_of[from], node_of[to]);

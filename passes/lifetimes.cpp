@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace braid {
 namespace {
@@ -71,44 +72,68 @@ class Matching {
 
 }  // namespace
 
-Timeline::Timeline(const Program& p)
-    : begin_(p.script.size()), bodies_(p.script.size()), clocks_(p.script.size()) {
-  HazardFinder finder(p, false);
-  std::vector<bool> launched(p.bodies.size(), false);
-  for (uint32_t s = 0; s < p.script.size(); ++s) {
-    const Step& step = p.script[s];
+std::vector<Level> levels_of(const Program& p) {
+  std::vector<Level> levels{{UINT32_MAX, 0, p.script}};
+  for (uint32_t r = 0; r < p.regions.size(); ++r) {
+    const Region& region = p.regions[r];
+    uint32_t side = 0;
+    for (uint32_t b : region.bodies) levels.push_back({r, side++, {{Step::Kind::launch, b}}});
+    for (const std::vector<Step>& script : region.scripts) levels.push_back({r, side++, script});
+  }
+  return levels;
+}
+
+Timeline::Timeline(const Program& p, const Level& level, HazardFinder& finder)
+    : level_(level),
+      ranges_(finder.ranges()),
+      begin_(level.script.size()),
+      bodies_(level.script.size()),
+      clocks_(level.script.size()) {
+  std::set<uint32_t> launched;
+  for (uint32_t s = 0; s < level.script.size(); ++s) {
+    const Step& step = level.script[s];
     begin_[s] = static_cast<uint32_t>(step_.size());
     if (step.kind == Step::Kind::launch) {
-      ensure(!launched[step.index], "the script launches a body twice");
-      launched[step.index] = true;
+      ensure(launched.insert(step.index).second, "the script launches a body twice");
       const Body& body = p.bodies[step.index];
       bodies_[s] = &body;
       clocks_[s].emplace(clocks_of(body, finder));
       for (const Node& node : body.nodes) lane_.push_back(lanes_ + node.lane);
       step_.resize(step_.size() + body.nodes.size(), s);
       lanes_ += body.lanes;
-    } else if (step.kind == Step::Kind::read || step.kind == Step::Kind::write) {
+    } else if (step.kind == Step::Kind::read || step.kind == Step::Kind::write ||
+               step.kind == Step::Kind::region) {
       step_.push_back(s);
       lane_.push_back(lanes_++);
     }
   }
-  ranges_ = finder.ranges();
 }
 
-Lifetimes find_lifetimes(const Program& p, const Timeline& timeline) {
+Lifetimes find_lifetimes(const Program& p, const Timeline& timeline,
+                         std::vector<uint32_t>& place_of) {
   Lifetimes result;
-  result.temp_of.assign(p.buffers.size(), kNone);
+  const uint32_t region = timeline.level().region;
   timeline.accesses(p, [&](uint32_t moment, const Range& range) {
     if (range.segment != Segment::temp) return;
-    uint32_t& index = result.temp_of[range.buffer];
-    if (index == kNone) {
-      const int64_t bytes = padded(p.buffers[range.buffer].bytes);
-      if (bytes == 0) return;
-      index = static_cast<uint32_t>(result.temps.size());
-      result.temps.push_back({bytes, 0, moment, moment, LastAccesses(moment)});
+    const Buffer& buffer = p.buffers[range.buffer];
+    if (buffer.region != region) {
+      // Outer regions have lower numbers.
+      ensure(buffer.region == kNone || (region != kNone && buffer.region < region),
+             "a temporary is used outside the region whose slab it lies in");
       return;
     }
-    Temp& t = result.temps[index];
+    uint32_t& place = place_of[range.buffer];
+    if (place == kNone) {
+      if (buffer.bytes == 0) return;
+      place = static_cast<uint32_t>(result.temps.size());
+      result.buffers.push_back(range.buffer);
+      result.temp_of.push_back(place);
+      result.temps.push_back({padded(buffer.bytes), 0, moment, moment, LastAccesses(moment)});
+      return;
+    }
+    ensure(place < result.buffers.size() && result.buffers[place] == range.buffer,
+           "two sides of a region use a temporary that lies in its slab");
+    Temp& t = result.temps[result.temp_of[place]];
     const bool new_step = timeline.step(t.end) != timeline.step(moment);
     t.end = moment;
     if (new_step) {
@@ -124,11 +149,8 @@ Lifetimes find_lifetimes(const Program& p, const Timeline& timeline) {
 }
 
 std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timeline,
-                                       const Lifetimes& apart) {
-  if (std::all_of(p.kernels.begin(), p.kernels.end(),
-                  [](const Kernel& k) { return k.in_place.empty(); })) {
-    return std::nullopt;
-  }
+                                       const Lifetimes& apart,
+                                       const std::vector<uint32_t>& place_of) {
   bool some = false;
   // By temp: the one that it lies on, which comes before it.
   std::vector<uint32_t> under(apart.temps.size());
@@ -136,16 +158,18 @@ std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timelin
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   for (uint32_t m = 0; m < timeline.size(); ++m) {
     const Node* node = timeline.node(m);
-    if (!node) continue;
+    if (!node || node->kernel == kNoKernel) continue;
     const Kernel& kernel = p.kernels[node->kernel];
-    if (kernel.in_place.empty()) continue;
+    if (kernel.in_place.empty() || kernel.guard) continue;
     /// The temp of an argument that is all of its buffer and the node's only access to it.
     const auto whole_temp = [&](size_t slot) {
       const View& view = p.views[node->args[slot]];
       const auto same_buffer = [&](uint32_t v) { return p.views[v].buffer == view.buffer; };
       const bool whole = view.offset == 0 && view.type.bytes() == p.buffers[view.buffer].bytes;
       const bool once = std::count_if(node->args.begin(), node->args.end(), same_buffer) == 1;
-      return whole && once ? apart.temp_of[view.buffer] : kNone;
+      const uint32_t place = place_of[view.buffer];
+      const bool here = place < apart.buffers.size() && apart.buffers[place] == view.buffer;
+      return whole && once && here ? apart.temp_of[place] : kNone;
     };
     const auto over_but_for_this = [&](const Temp& t) {
       return t.end == m &&
@@ -178,10 +202,8 @@ std::optional<Lifetimes> join_in_place(const Program& p, const Timeline& timelin
       joined.temps[index[t]].last = temp.last;
     }
   }
-  joined.temp_of = apart.temp_of;
-  for (uint32_t& t : joined.temp_of) {
-    if (t != kNone) t = index[t];
-  }
+  joined.buffers = apart.buffers;
+  for (uint32_t t : apart.temp_of) joined.temp_of.push_back(index[t]);
   return joined;
 }
 

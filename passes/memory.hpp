@@ -13,6 +13,9 @@ namespace braid {
 /// prediction): then the edges pass orders them.
 void plan_arena(Program& p, bool reuse, std::optional<double> slack_us = std::nullopt);
 
+/// Gives a region's slab so many bytes: the buffer, its view and the slot.
+void set_slab_bytes(Program& p, uint32_t region, int64_t bytes);
+
 /// Puts the nodes of every body in an order, which their data allows, that keeps few bytes in use.
 /// Lanes are to be assigned again.
 void order_for_memory(Program& p);

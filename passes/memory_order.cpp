@@ -16,7 +16,7 @@ constexpr size_t kCompared = 256;
 /// are in use; of equal ones the latest to become ready.
 class Scheduler {
  public:
-  /// `kept` by buffer: other steps use it.
+  /// `kept` by buffer: other steps use it. Those of other levels do not count here.
   Scheduler(const Program& p, Body& body, const std::vector<bool>& kept)
       : p_(p), body_(body), kept_(kept), uses_(p.buffers.size(), 0), started_(p.buffers.size()) {
     for (const Node& node : body.nodes) {
@@ -74,7 +74,8 @@ class Scheduler {
       const bool again =
           std::any_of(node.args.begin(), node.args.begin() + static_cast<std::ptrdiff_t>(i),
                       [&](uint32_t v) { return p_.views[v].buffer == b; });
-      if (!again && p_.buffers[b].segment == Segment::temp) visit(b);
+      const Buffer& buffer = p_.buffers[b];
+      if (!again && buffer.segment == Segment::temp && buffer.region == body_.region) visit(b);
     }
   }
 
@@ -98,20 +99,27 @@ class Scheduler {
 }  // namespace
 
 void order_for_memory(Program& p) {
-  // By buffer: the body that uses it, kNone - 1 once another step does.
+  // By buffer: the body of its level that uses it, kNone - 1 once another step does. What bodies
+  // further in use their conditional nodes use too.
   constexpr uint32_t kShared = kNone - 1;
   std::vector<uint32_t> user(p.buffers.size(), kNone);
   const auto use = [&](uint32_t view, uint32_t by) {
     uint32_t& u = user[p.views[view].buffer];
     u = u == kNone || u == by ? by : kShared;
   };
+  for (const Region& region : p.regions) {
+    if (region.kind != Region::Kind::host) continue;
+    for (uint32_t view : region.args) use(view, kShared);
+  }
   for (const Call& call : p.calls) {
     for (uint32_t view : call.args) use(view, kShared);
     for (uint32_t view : call.results) use(view, kShared);
   }
   for (uint32_t b = 0; b < p.bodies.size(); ++b) {
     for (const Node& node : p.bodies[b].nodes) {
-      for (uint32_t view : node.args) use(view, b);
+      for (uint32_t view : node.args) {
+        if (p.buffers[p.views[view].buffer].region == p.bodies[b].region) use(view, b);
+      }
     }
   }
   std::vector<bool> kept;

@@ -21,6 +21,13 @@ std::string to_string(const Options& o) {
       o.target.arch, o.target.sms, name_of(o.math), o.streams, on(o.simplify), on(o.fuse),
       on(o.group), on(o.reuse), on(o.reduce));
   if (o.force_lanes) s += " force_lanes=on";
+  if (o.branches != ir::Lowering::automatic)
+    s += fmt::format(" branches={}", ir::name_of(o.branches));
+  if (o.loops != ir::Lowering::automatic) s += fmt::format(" loops={}", ir::name_of(o.loops));
+  if (o.unroll != 0) s += fmt::format(" unroll={}", o.unroll);
+  if (o.unroll_limit != Options{}.unroll_limit) {
+    s += fmt::format(" unroll_limit={}", o.unroll_limit);
+  }
   if (o.pdl) s += " pdl=on";
   if (o.memory_limit != 0) s += fmt::format(" memory_limit={}", o.memory_limit);
   DimTable::Bindings dims = o.dims;

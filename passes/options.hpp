@@ -35,6 +35,12 @@ struct Options {
   bool reduce = true;  // off: keep edges that others imply
   bool pdl = false;    // on: programmatic edges into kernels that wait by themselves
   bool simplify = true;
+  // What becomes of branches (select, predicate, node, host) and loops (unroll, node, host) that
+  // ask for nothing themselves. One that cannot be lowered so is lowered as `automatic` would.
+  ir::Lowering branches = ir::Lowering::automatic;
+  ir::Lowering loops = ir::Lowering::automatic;
+  int unroll = 0;               // copies of the body in one iteration of a WHILE node; 0: by price
+  int64_t unroll_limit = 4096;  // kernels that a loop may become when it is unrolled by price
   // Keep what `streams` allows even where fewer are predicted to be as fast: for measurements.
   bool force_lanes = false;
   OnBreak on_break = OnBreak::allow;

@@ -161,7 +161,7 @@ class HazardFinder::State {
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
       prefetch_args(body, n);
       const Node& node = body.nodes[n];
-      const std::vector<ArgSlot>& slots = p_.kernels[node.kernel].args;
+      const std::vector<ArgSlot>& slots = slots_of(p_, node);
       found.clear();
       writes.clear();
       const auto add = [&](uint32_t from, EdgeReason reason, uint32_t buffer) {

@@ -52,6 +52,10 @@ std::vector<Range> ranges_of(const Program& p, bool by_offset);
 /// one per pair of nodes, the lowest reason kept. With `by_offset` temporaries conflict where
 /// their bytes in the arena meet; without, each has bytes of its own.
 ///
+/// A conditional node touches what its region lists. A guarded kernel counts as if it ran: whoever
+/// reads what it may leave as it was waits for it, and it waits for whoever wrote that. The value
+/// of a conditional node is bytes like any other, which its setter writes and the node reads.
+///
 /// Programs of many bodies use one finder: what it needs per buffer it makes once.
 class HazardFinder {
  public:

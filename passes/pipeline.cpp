@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ir/region.hpp"
 #include "ir/text.hpp"
 #include "passes/check.hpp"
+#include "passes/control.hpp"
 #include "passes/host_operands.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
@@ -21,12 +23,14 @@ namespace {
 std::string graph_text(const Compilation& c) { return ir::print(c.graph); }
 std::string program_text(const Compilation& c) { return to_text(c.program); }
 
-void set_math(ir::Graph& g, Math math) {
+void set_math(ir::Graph& graph, Math math) {
   if (math == Math::strict) return;
-  for (ir::Op& op : g.ops()) {
-    auto* const dot = std::get_if<ir::DotAttr>(&op.attrs);
-    if (dot && g.type(op.operands[0]).dtype == DType::f32) dot->tf32 = true;
-  }
+  ir::for_each_graph(graph, [](ir::Graph& g) {
+    for (ir::Op& op : g.ops()) {
+      auto* const dot = std::get_if<ir::DotAttr>(&op.attrs);
+      if (dot && g.type(op.operands[0]).dtype == DType::f32) dot->tf32 = true;
+    }
+  });
 }
 
 void run_bind(Compilation& c, const Options& o) {
@@ -44,10 +48,33 @@ void run_simplify(Compilation& c, const Options& o) {
   if (o.simplify) c.graph = simplify(c.graph);
 }
 
+/// Calls work(graph, plan) for a graph and all bodies in it, outermost first.
+template <class Work>
+void on_all(ir::Graph& graph, PlannedGraph& plan, const Work& work) {
+  work(graph, plan);
+  plan.bodies.resize(graph.bodies.size());
+  for (size_t i = 0; i < graph.bodies.size(); ++i) on_all(graph.bodies[i], plan.bodies[i], work);
+}
+
+/// The same to print what is planned for each.
+template <class Print>
+std::string print_all(const ir::Graph& graph, const PlannedGraph& plan, const Print& print,
+                      const std::string& name = "") {
+  std::string text = print(graph, plan);
+  for (size_t i = 0; i < plan.bodies.size(); ++i) {
+    const std::string body = fmt::format("{}{}{}", name, name.empty() ? "" : ".", i);
+    text += fmt::format("\nbody {}\n", body);
+    text += print_all(graph.bodies[i], plan.bodies[i], print, body);
+  }
+  return text;
+}
+
 void run_views(Compilation& c, const Options&) {
-  cap_view_chains(c.graph);
-  split_wide_concats(c.graph);
-  place_host_operands(c.graph);
+  ir::for_each_graph(c.graph, [](ir::Graph& graph) {
+    cap_view_chains(graph);
+    split_wide_concats(graph);
+    place_host_operands(graph);
+  });
 }
 
 void run_check(Compilation& c, const Options& o) {
@@ -81,9 +108,12 @@ constexpr Pass kPasses[] = {
      graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
      graph_text, "bir"},
+    {"control", "what becomes of branches and loops: plain ops, predicates, nodes, the host",
+     [](Compilation& c, const Options& o) { lower_control(c.graph, o, c.dissolved); }, graph_text,
+     "bir"},
     {"recompute", "broadcast maps of inputs and params computed where they are used",
      [](Compilation& c, const Options& o) {
-       if (o.fuse) recompute_broadcasts(c.graph);
+       if (o.fuse) ir::for_each_graph(c.graph, recompute_broadcasts);
      },
      graph_text, "bir"},
     {"views",
@@ -91,14 +121,39 @@ constexpr Pass kPasses[] = {
      "reads",
      run_views, graph_text, "bir"},
     {"home", "every version of a param in its one buffer: copies and order",
-     [](Compilation& c, const Options&) { c.homes = plan_homes(c.graph); },
-     [](const Compilation& c) { return ir::print(c.graph) + c.homes.print(c.graph); }, "txt"},
+     [](Compilation& c, const Options&) {
+       on_all(c.graph, c, [](ir::Graph& g, PlannedGraph& plan) { plan.homes = plan_homes(g); });
+     },
+     [](const Compilation& c) {
+       return ir::print(c.graph) +
+              print_all(c.graph, c, [](const ir::Graph& g, const PlannedGraph& plan) {
+                return plan.homes.print(g);
+              });
+     },
+     "txt"},
     {"levels", "the fewest graphs, with the path that forces them",
-     [](Compilation& c, const Options&) { c.levels = assign_levels(c.graph, c.homes); },
-     [](const Compilation& c) { return c.levels.print(c.graph); }, "txt"},
+     [](Compilation& c, const Options&) {
+       on_all(c.graph, c,
+              [](ir::Graph& g, PlannedGraph& plan) { plan.levels = assign_levels(g, plan.homes); });
+     },
+     [](const Compilation& c) {
+       return print_all(c.graph, c, [](const ir::Graph& g, const PlannedGraph& plan) {
+         return plan.levels.print(g);
+       });
+     },
+     "txt"},
     {"fuse", "which ops become one kernel",
-     [](Compilation& c, const Options& o) { c.fusion = fuse(c.graph, c.homes, c.levels, o.fuse); },
-     [](const Compilation& c) { return c.fusion.print(c.graph); }, "txt"},
+     [](Compilation& c, const Options& o) {
+       on_all(c.graph, c, [&](ir::Graph& g, PlannedGraph& plan) {
+         plan.fusion = fuse(g, plan.homes, plan.levels, o.fuse);
+       });
+     },
+     [](const Compilation& c) {
+       return print_all(c.graph, c, [](const ir::Graph& g, const PlannedGraph& plan) {
+         return plan.fusion.print(g);
+       });
+     },
+     "txt"},
     {"choose", "kernels, nodes and buffers", choose_kernels, program_text, "txt"},
     {"breaks", "what stands outside graphs and why, and whether that is allowed", find_breaks,
      program_text, "txt"},

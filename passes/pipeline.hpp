@@ -15,15 +15,21 @@
 
 namespace braid {
 
-/// What the passes hand on. Each fills the part named after it.
-struct Compilation {
-  ir::Graph graph;
-  uint32_t source_ops = 0;  // of the graph as given
-  DimTable::Bindings dims;  // the value of each of its dims
+/// What is planned for a graph and, by index, for its bodies.
+struct PlannedGraph {
   HomePlan homes;
   Levels levels;
   Fusion fusion;
-  std::vector<Body> unscheduled;  // Program::bodies before the lanes pass, for a memory limit
+  std::vector<PlannedGraph> bodies;
+};
+
+/// What the passes hand on. Each fills the part named after it.
+struct Compilation : PlannedGraph {
+  ir::Graph graph;
+  uint32_t source_ops = 0;           // of the graph as given
+  DimTable::Bindings dims;           // the value of each of its dims
+  std::vector<Dissolved> dissolved;  // by the control pass
+  std::vector<Body> unscheduled;     // Program::bodies before the lanes pass, for a memory limit
   Program program;
 };
 

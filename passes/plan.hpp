@@ -6,8 +6,9 @@
 namespace braid {
 
 /// simplify.cpp: folds constants, merges equal ops, drops dead ones, exact algebra only (x*1, x+0
-/// for integers, double transpose, reshape of reshape, full slices, ...).
-ir::Graph simplify(const ir::Graph& graph);
+/// for integers, double transpose, reshape of reshape, full slices, ...), in bodies as well, and
+/// branches and loops that change nothing. `arguments`: of a body, its leading ops, which stay.
+ir::Graph simplify(const ir::Graph& graph, size_t arguments = 0);
 
 /// choose.cpp: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
 void choose_kernels(Compilation& c, const Options& o);

@@ -22,6 +22,14 @@ struct Prices {
   double threads_per_sm = 2048;  // that one SM holds ...
   double shared_per_sm = 233472;  // ... and its bytes of shared memory
 
+  // Regions, beyond what their kernels take.
+  double branch_us = 8;  // a conditional node that takes a side: a setter and an IF of 16 in 16.6
+  double skipped_us = 4.7;     // one that takes none, or an empty one
+  double while_us = 3.9;       // one that runs a loop's body once
+  double leaves_us = 0.2;      // a guarded kernel that leaves at once: 0.69 a step of a chain
+  double host_sync_us = 6.4;   // the host waits for a value of the device, and goes on
+  double graph_launch_us = 2;  // one graph more, back to back
+
   // Lanes are kept where they are predicted to save this part of one chain's time and this much.
   double least_gain = 0.05;
   double least_gain_us = 1;

@@ -28,8 +28,9 @@ class Recomputer {
 
   void run() {
     for (const ir::Op& op : graph_.ops()) {
-      if (op.kind == OpKind::assign || op.kind == OpKind::update) {
-        replaced_[op.operands[0].index] = true;
+      if (!makes_state(graph_, op)) continue;
+      for (ValueId v : op.operands) {
+        if (graph_.value(v).state) replaced_[v.index] = true;
       }
     }
     bool any = false;
@@ -104,7 +105,7 @@ class Recomputer {
     for (size_t i = live.size(); i-- > 0;) {
       const ir::Op& op = graph_.ops()[i];
       live[i] = live[i] || op.kind == OpKind::input || op.kind == OpKind::host ||
-                graph_.value(op.result).state;
+                makes_state(graph_, op) || acts_on_host(graph_, op);
       if (!live[i]) continue;
       for (ValueId v : op.operands) {
         if (recomputes(op, v)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace braid {
 namespace {
@@ -24,8 +25,12 @@ std::vector<double> bottom_levels(const Tasks& tasks, const Prices& prices) {
 /// Ready nodes, the longest remaining path first.
 class ReadyNodes {
  public:
-  explicit ReadyNodes(std::vector<double> levels) : levels_(std::move(levels)) {}
+  /// `levels` by node.
+  explicit ReadyNodes(const std::vector<double>& levels) : levels_(levels) {}
   bool empty() const { return heap_.empty(); }
+  uint32_t top() const { return heap_.front(); }
+  /// Whether `a` comes before `b`.
+  bool before(uint32_t a, uint32_t b) const { return Later{levels_}(b, a); }
   void push(uint32_t node) {
     heap_.push_back(node);
     std::push_heap(heap_.begin(), heap_.end(), Later{levels_});
@@ -44,7 +49,7 @@ class ReadyNodes {
       return levels[a] != levels[b] ? levels[a] < levels[b] : a > b;
     }
   };
-  std::vector<double> levels_;
+  const std::vector<double>& levels_;
   std::vector<uint32_t> heap_;
 };
 
@@ -52,7 +57,7 @@ class ReadyNodes {
 /// Exact, since lanes are chains.
 class Lanes {
  public:
-  Lanes(const Tasks& tasks, uint32_t lanes, const Prices& prices)
+  Lanes(const Tasks& tasks, uint32_t lanes, const Prices& prices, uint32_t width)
       : tasks_(tasks),
         prices_(prices),
         count_(lanes),
@@ -62,19 +67,31 @@ class Lanes {
         clocks_(size_t{tasks.size()} * lanes, 0),
         tail_(lanes, kNone),
         free_(lanes, kNever),
-        last_(lanes, kNone) {
+        last_(lanes, kNone),
+        width_(lanes, 0),
+        spare_(width) {
     plan_.order.reserve(tasks.size());
+    width_[0] = tasks.widest();
+    ensure(width_[0] <= width, "a node is wider than its body may be");
+    spare_ -= width_[0];
+  }
+
+  /// Whether `v` may join a lane. The first one is open to all.
+  bool admits(uint32_t lane, uint32_t v) const {
+    const uint32_t width = tasks_.cost(v).width;
+    return width <= width_[lane] || width - width_[lane] <= spare_;
   }
 
   /// Puts `v`, whose predecessors are all placed and whose ends are known, on the lane with the
-  /// least start plus price of joins among those that `may` names. Ties go to a lane that ends in a
-  /// predecessor, then to the one used last, so that few lanes are used. Returns v's start.
+  /// least start plus price of joins among those that admit it and that `may` names. Ties go to a
+  /// lane that ends in a predecessor, then to the one used last, so that few lanes are used.
+  /// Returns v's start.
   template <class May>
   double place(uint32_t v, const May& may) {
     find_sources(v);
     Key best;
     for (uint32_t lane = 0; lane < count_; ++lane) {
-      if (!may(lane)) continue;
+      if (!may(lane) || !admits(lane, v)) continue;
       const double start = earliest(lane);
       if (best.lane != kNone && start > best.key) continue;
       const bool follows = last_[lane] != kNone && last_[lane] == tail_[lane];
@@ -166,6 +183,10 @@ class Lanes {
       follow(tail_[lane]);
       position_[v] = position_[tail_[lane]] + 1;
     }
+    if (const uint32_t width = tasks_.cost(v).width; width > width_[lane]) {
+      spare_ -= width - width_[lane];
+      width_[lane] = width;
+    }
     plan_.lane[v] = lane;
     plan_.order.push_back(v);
     tail_[lane] = v;
@@ -182,6 +203,30 @@ class Lanes {
   std::vector<double> free_;              // by lane: the end of its tail
   std::vector<uint32_t> last_;            // by lane, for the node in hand
   std::vector<uint32_t> sources_, kept_;  // lanes, for the node in hand
+  std::vector<uint32_t> width_;           // by lane: what it takes of the width that there is
+  uint32_t spare_;                        // of that width, what no lane takes
+};
+
+/// Ready nodes for lanes of which some are busy. Wide nodes wait apart, so that one that fits
+/// nowhere holds up no others.
+class Queue {
+ public:
+  Queue(const std::vector<double>& levels, const Tasks& tasks)
+      : tasks_(tasks), slim_(levels), wide_(levels) {}
+  void push(uint32_t v) { (tasks_.cost(v).width > 1 ? wide_ : slim_).push(v); }
+  /// The first of those that `fits` allows; nothing if there is none at the heads.
+  template <class Fits>
+  std::optional<uint32_t> pop(const Fits& fits) {
+    const bool slim = !slim_.empty() && fits(slim_.top());
+    const bool wide = !wide_.empty() && fits(wide_.top());
+    if (slim && (!wide || slim_.before(slim_.top(), wide_.top()))) return slim_.pop();
+    if (wide) return wide_.pop();
+    return std::nullopt;
+  }
+
+ private:
+  const Tasks& tasks_;
+  ReadyNodes slim_, wide_;
 };
 
 std::vector<uint32_t> pred_counts(const Tasks& tasks) {
@@ -194,9 +239,11 @@ std::vector<uint32_t> pred_counts(const Tasks& tasks) {
 
 }  // namespace
 
-LanePlan schedule_by_rank(const Tasks& tasks, uint32_t count, const Prices& prices) {
-  Lanes lanes(tasks, count, prices);
-  ReadyNodes ready(bottom_levels(tasks, prices));
+LanePlan schedule_by_rank(const Tasks& tasks, uint32_t count, const Prices& prices,
+                          uint32_t width) {
+  Lanes lanes(tasks, count, prices, width);
+  const std::vector<double> levels = bottom_levels(tasks, prices);
+  ReadyNodes ready(levels);
   std::vector<uint32_t> waits = pred_counts(tasks);
   for (uint32_t v = 0; v < tasks.size(); ++v) {
     if (waits[v] == 0) ready.push(v);
@@ -213,11 +260,13 @@ LanePlan schedule_by_rank(const Tasks& tasks, uint32_t count, const Prices& pric
 }
 
 LanePlan schedule_by_time(const Tasks& tasks, uint32_t count, const Prices& prices,
-                          Priority priority) {
-  Lanes lanes(tasks, count, prices);
+                          Priority priority, uint32_t width) {
+  Lanes lanes(tasks, count, prices, width);
   // Nodes of one level come by index.
-  ReadyNodes ready(priority == Priority::given_order ? std::vector<double>(tasks.size(), 0)
-                                                     : bottom_levels(tasks, prices));
+  const std::vector<double> levels = priority == Priority::given_order
+                                         ? std::vector<double>(tasks.size(), 0)
+                                         : bottom_levels(tasks, prices);
+  Queue ready(levels, tasks);
   std::vector<uint32_t> waits = pred_counts(tasks);
   for (uint32_t v = 0; v < tasks.size(); ++v) {
     if (waits[v] == 0) ready.push(v);
@@ -225,12 +274,20 @@ LanePlan schedule_by_time(const Tasks& tasks, uint32_t count, const Prices& pric
   Machine machine(tasks, prices);
   std::vector<bool> busy(count, false);
   uint32_t free = count, rank = 0;
+  const auto idle = [&](uint32_t lane) { return !busy[lane]; };
+  const auto fits = [&](uint32_t v) {
+    for (uint32_t lane = 0; lane < count; ++lane) {
+      if (idle(lane) && lanes.admits(lane, v)) return true;
+    }
+    return false;
+  };
   for (;;) {
-    for (; free > 0 && !ready.empty(); --free) {
-      const uint32_t v = ready.pop();
-      const double start = lanes.place(v, [&](uint32_t lane) { return !busy[lane]; });
-      busy[lanes.lane_of(v)] = true;
-      machine.arrive(v, start, rank++);
+    for (; free > 0; --free) {
+      const std::optional<uint32_t> v = ready.pop(fits);
+      if (!v) break;
+      const double start = lanes.place(*v, idle);
+      busy[lanes.lane_of(*v)] = true;
+      machine.arrive(*v, start, rank++);
     }
     const std::vector<uint32_t>& ended = machine.next();
     if (ended.empty()) break;

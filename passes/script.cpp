@@ -12,11 +12,15 @@ std::vector<Step> write_script(const Program& p, const std::vector<Step>& order)
   for (size_t i = 0; i < order.size(); ++i) {
     if (order[i].kind == Step::Kind::launch) {
       for (const Node& node : p.bodies[order[i].index].nodes) {
-        const std::vector<ArgSlot>& slots = p.kernels[node.kernel].args;
+        const std::vector<ArgSlot>& slots = slots_of(p, node);
         for (size_t s = 0; s < slots.size(); ++s) {
           if (slots[s].role != Role::in) there[node.values[s]] = i + 1;
         }
       }
+      continue;
+    }
+    if (order[i].kind == Step::Kind::region) {
+      for (const Region::State& s : p.regions[order[i].index].states) there[s.after] = i + 1;
       continue;
     }
     const Call& call = p.calls[order[i].index];
@@ -30,7 +34,7 @@ std::vector<Step> write_script(const Program& p, const std::vector<Step>& order)
   }
   std::vector<Step> script = reads[0];
   for (size_t i = 0; i < order.size(); ++i) {
-    if (order[i].kind == Step::Kind::launch) {
+    if (order[i].kind != Step::Kind::call) {
       script.push_back(order[i]);
     } else {
       for (Step::Kind kind : {Step::Kind::wait, Step::Kind::call, Step::Kind::write}) {

@@ -2,8 +2,9 @@
 #include <bit>
 #include <utility>
 
+#include "ir/region.hpp"
 #include "passes/plan.hpp"
-#include "passes/simplify_rules.hpp"
+#include "passes/simplify_live.hpp"
 
 namespace braid {
 namespace {
@@ -79,36 +80,16 @@ class EqualOps {
 
 bool may_merge(OpKind kind) {
   return kind != OpKind::input && kind != OpKind::param && kind != OpKind::assign &&
-         kind != OpKind::update && kind != OpKind::host;
+         kind != OpKind::update && kind != OpKind::host && kind != OpKind::branch &&
+         kind != OpKind::loop && kind != OpKind::send;
 }
 
-/// Every op that outputs, the last versions of params and host ops with side effects need; inputs
-/// and params always stay.
-std::vector<bool> find_live(const ir::Graph& graph, const Rewriter& rewriter) {
-  std::vector<bool> live(rewriter.ops.size(), false);
-  const auto mark = [&](ValueId v) { live[graph.value(rewriter.now(v)).def.index] = true; };
-  for (const ir::Output& output : graph.outputs) mark(output.value);
-  std::vector<bool> replaced(graph.values().size(), false);
-  for (const ir::Op& op : graph.ops()) {
-    if (op.kind == OpKind::assign || op.kind == OpKind::update)
-      replaced[op.operands[0].index] = true;
-  }
-  for (const ir::Op& op : graph.ops()) {
-    if (op.kind == OpKind::input || op.kind == OpKind::param) mark(op.result);
-    if (graph.value(op.result).state && !replaced[op.result.index]) mark(op.result);
-    if (const auto* host = std::get_if<ir::HostAttr>(&op.attrs); host && !host->pure) {
-      mark(op.result);
-    }
-  }
-  for (size_t i = rewriter.ops.size(); i-- > 0;) {
-    if (!live[i]) continue;
-    for (ValueId v : rewriter.ops[i].operands) live[graph.value(v).def.index] = true;
-  }
-  return live;
+size_t arguments_of_bodies(const ir::Op& op) {
+  return op.operands.size() - ir::first_argument(op) + ir::first_operand_argument(op);
 }
 
-ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter) {
-  const std::vector<bool> live = find_live(graph, rewriter);
+ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter, size_t arguments) {
+  const Liveness found = find_live(graph, rewriter, arguments);
   ir::Graph out(graph.name);
   out.dims = graph.dims;
   out.repeats = graph.repeats;
@@ -121,23 +102,41 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter) {
   };
   std::vector<ValueId> to(graph.values().size());
   for (size_t i = 0; i < rewriter.ops.size(); ++i) {
-    if (!live[i]) continue;
     ir::Op& op = rewriter.ops[i];
+    if (!found.live[i]) {
+      for (uint32_t r = 0; r < op.results; ++r) {
+        const ValueId before = found.through[op.result.index + r];
+        if (before.valid()) to[op.result.index + r] = to[rewriter.now(before).index];
+      }
+      continue;
+    }
     for (ValueId& v : op.operands) v = to[v.index];
     if (op.kind == OpKind::constant) {
       const uint32_t literal = std::get<ir::ConstAttr>(op.attrs).literal;
       op.attrs = ir::ConstAttr{out.add_literal(rewriter.literals[literal])};
     }
     if (auto* host = std::get_if<ir::HostAttr>(&op.attrs)) host->function = carry(host->function);
-    ir::Graph::NewOp copy{op.kind,
-                          op.attrs,
-                          std::move(op.operands),
-                          graph.type(op.result),
-                          carry(op.name),
-                          carry_loc(op.loc),
-                          {},
-                          op.outside};
-    for (uint32_t r = 1; r < op.results; ++r) copy.more.push_back(graph.type(op.result_at(r)));
+    if (auto* send = std::get_if<ir::SendAttr>(&op.attrs)) send->text = carry(send->text);
+    const auto body = [&](uint32_t& b) {
+      out.bodies.push_back(graph.bodies[b]);
+      b = static_cast<uint32_t>(out.bodies.size() - 1);
+    };
+    if (auto* branch = std::get_if<ir::BranchAttr>(&op.attrs)) {
+      branch->why = carry(branch->why);
+      for (uint32_t& b : branch->bodies) body(b);
+    }
+    if (auto* loop = std::get_if<ir::LoopAttr>(&op.attrs)) {
+      loop->why = carry(loop->why);
+      body(loop->body);
+      if (loop->condition != ir::kNoBody) body(loop->condition);
+    }
+    std::vector<TensorType> more;
+    for (uint32_t r = 1; op.kind == OpKind::host && r < op.results; ++r) {
+      more.push_back(graph.type(op.result_at(r)));
+    }
+    ir::Graph::NewOp copy{
+        op.kind,        op.attrs,          std::move(op.operands), graph.type(op.result),
+        carry(op.name), carry_loc(op.loc), std::move(more),        op.outside};
     map_results(to, op, out.add(std::move(copy)));
   }
   for (const ir::Output& output : graph.outputs) {
@@ -147,9 +146,8 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter) {
   return out;
 }
 
-}  // namespace
-
-ir::Graph simplify(const ir::Graph& graph) {
+/// All but what is in bodies.
+ir::Graph simplify_outermost(const ir::Graph& graph, size_t arguments) {
   Rewriter rewriter(graph);
   EqualOps equal_ops(rewriter);
   for (uint32_t i = 0; i < rewriter.ops.size(); ++i) {
@@ -161,7 +159,20 @@ ir::Graph simplify(const ir::Graph& graph) {
     const uint32_t first = equal_ops.find_or_add(i);
     if (first != i) rewriter.replace(op.result, rewriter.ops[first].result);
   }
-  return emit(graph, rewriter);
+  return emit(graph, rewriter, arguments);
+}
+
+}  // namespace
+
+ir::Graph simplify(const ir::Graph& graph, size_t arguments) {
+  if (graph.bodies.empty()) return simplify_outermost(graph, arguments);
+  ir::Graph inner = graph;
+  for (const ir::Op& op : graph.ops()) {
+    for (uint32_t b : ir::bodies_of(op)) {
+      inner.bodies[b] = simplify(graph.bodies[b], arguments_of_bodies(op));
+    }
+  }
+  return simplify_outermost(inner, arguments);
 }
 
 }  // namespace braid

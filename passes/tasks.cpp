@@ -1,6 +1,8 @@
 #include "passes/tasks.hpp"
 
+#include <algorithm>
 #include <numeric>
+
 namespace braid {
 
 Tasks::Tasks(std::vector<KernelCost> costs, const std::vector<std::vector<uint32_t>>& preds)
@@ -12,15 +14,20 @@ Tasks::Tasks(std::vector<KernelCost> costs, const std::vector<std::vector<uint32
   turn();
 }
 
-Tasks::Tasks(const Body& body, std::span<const KernelCost> costs, HazardFinder& finder) {
+Tasks::Tasks(const Body& body, std::vector<KernelCost> costs, HazardFinder& finder)
+    : costs_(std::move(costs)) {
   const Hazards hazards = finder.find(body);
-  costs_.reserve(body.nodes.size());
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-    costs_.push_back(costs[body.nodes[n].kernel]);
     for (const Hazard& h : hazards.of(n)) preds_.all.push_back(h.from);
     preds_.begin.push_back(preds_.all.size());
   }
   turn();
+}
+
+uint32_t Tasks::widest() const {
+  uint32_t width = 1;
+  for (const KernelCost& c : costs_) width = std::max(width, c.width);
+  return width;
 }
 
 void Tasks::turn() {

@@ -18,12 +18,14 @@ class Tasks {
  public:
   /// `preds` by node: each node once, all lower than it.
   Tasks(std::vector<KernelCost> costs, const std::vector<std::vector<uint32_t>>& preds);
-  /// The nodes of a body, which must be in an order that its data allows; `costs` by kernel. They
+  /// The nodes of a body, which must be in an order that its data allows; `costs` by node. They
   /// wait for each other where the finder sees hazards.
-  Tasks(const Body& body, std::span<const KernelCost> costs, HazardFinder& finder);
+  Tasks(const Body& body, std::vector<KernelCost> costs, HazardFinder& finder);
 
   uint32_t size() const { return static_cast<uint32_t>(costs_.size()); }
   const KernelCost& cost(uint32_t node) const { return costs_[node]; }
+  /// The most kernels of one node that may run at once; 1 if there are no nodes.
+  uint32_t widest() const;
   std::span<const uint32_t> preds(uint32_t node) const { return preds_.of(node); }
   std::span<const uint32_t> succs(uint32_t node) const { return succs_.of(node); }
 

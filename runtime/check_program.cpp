@@ -1,9 +1,5 @@
 #include "runtime/check_program.hpp"
 
-#include <fmt/format.h>
-
-#include "ir/diagnostic.hpp"
-
 namespace braid::runtime {
 namespace {
 
@@ -22,17 +18,15 @@ class Checker {
       require(k.module < p_.modules.size(), "kernel {} is in module {} of {}", k.symbol, k.module,
               p_.modules.size());
       parts(k);
+      guard(k);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
     for (const Call& c : p_.calls) call(c);
-    for (const Step& s : p_.script) {
-      if (s.kind == Step::Kind::launch) {
-        require(s.index < p_.bodies.size(), "the script launches body {} of {}", s.index,
-                p_.bodies.size());
-      } else {
-        require(s.index < p_.calls.size(), "the script takes call {} of {}", s.index,
-                p_.calls.size());
-      }
+    for (size_t r = 0; r < p_.regions.size(); ++r) {
+      const Region& region = p_.regions[r];
+      arguments(fmt::format("region {}", r), region.args, region.slots);
+      require(region.flag < p_.views.size() && decides(p_.views[region.flag].type),
+              "region {} has nothing that decides", r);
     }
     for (const Binding& b : p_.inputs) binding("input", b.name, b.buffer, Segment::input);
     for (const Binding& b : p_.outputs) binding("output", b.name, b.buffer, Segment::output);
@@ -49,12 +43,7 @@ class Checker {
  private:
   template <class... Args>
   void require(bool ok, fmt::format_string<Args...> text, Args&&... args) const {
-    if (ok) return;
-    Diagnostic d;
-    d.code = "E0830";
-    d.message = fmt::format("program '{}' is not well formed: ", p_.name) +
-                fmt::format(text, std::forward<Args>(args)...);
-    throw Error(std::move(d));
+    runtime::require(p_, ok, text, std::forward<Args>(args)...);
   }
 
   /// By buffer: whether a binding is to it.
@@ -65,6 +54,11 @@ class Checker {
     return found;
   }
 
+  /// b1[] or i32[]: what branches and loops go by.
+  static bool decides(const TensorType& type) {
+    return type.shape.rank() == 0 && (type.dtype == DType::b1 || type.dtype == DType::i32);
+  }
+
   static bool inside(int64_t offset, int64_t bytes, int64_t total) {
     return offset >= 0 && bytes >= 0 && bytes <= total && offset <= total - bytes;
   }
@@ -72,6 +66,10 @@ class Checker {
   void buffer(size_t i) const {
     const Buffer& b = p_.buffers[i];
     require(b.type.shape.is_static(), "buffer {} ({}) has no fixed size", i, b.name);
+    if (b.segment == Segment::handle) {
+      require(decides(b.type), "buffer {} ({}) is {}, and no handle", i, b.name, to_string(b.type));
+      return;
+    }
     require(b.bytes >= b.type.bytes(), "buffer {} ({}) has {} bytes, its type needs {}", i, b.name,
             b.bytes, b.type.bytes());
     int64_t total = b.bytes;
@@ -88,6 +86,11 @@ class Checker {
     require(v.buffer < p_.buffers.size(), "view {} is of buffer {} of {}", i, v.buffer,
             p_.buffers.size());
     require(v.type.shape.is_static(), "view {} has no fixed size", i);
+    if (p_.buffers[v.buffer].segment == Segment::handle) {
+      require(v.offset == 0 && v.type == p_.buffers[v.buffer].type,
+              "view {} is of part of a handle", i);
+      return;
+    }
     require(inside(v.offset, v.type.bytes(), p_.buffers[v.buffer].bytes),
             "view {} takes {} bytes at {} of a buffer of {}", i, v.type.bytes(), v.offset,
             p_.buffers[v.buffer].bytes);
@@ -103,11 +106,20 @@ class Checker {
     }
   }
 
+  void guard(const Kernel& k) const {
+    if (!k.guard) return;
+    require(k.parts == 1 && !k.args.empty() && k.args.back().role == Role::in &&
+                decides(k.args.back().type),
+            "kernel {} has a guard, but no last argument that decides", k.symbol);
+  }
+
   void call(const Call& c) const {
     for (const std::vector<uint32_t>* views : {&c.args, &c.results}) {
       for (uint32_t v : *views) {
         require(v < p_.views.size(), "the call of '{}' names view {} of {}", c.function, v,
                 p_.views.size());
+        require(p_.buffers[p_.views[v].buffer].segment != Segment::handle,
+                "the call of '{}' takes a handle", c.function);
       }
     }
   }
@@ -116,23 +128,33 @@ class Checker {
     const Body& b = p_.bodies[index];
     for (size_t n = 0; n < b.nodes.size(); ++n) {
       const Node& node = b.nodes[n];
-      require(node.kernel < p_.kernels.size(), "node {} launches kernel {} of {}", n, node.kernel,
-              p_.kernels.size());
-      const Kernel& kernel = p_.kernels[node.kernel];
-      require(node.args.size() == kernel.args.size(), "node {} gives {} arguments, {} takes {}", n,
-              node.args.size(), kernel.symbol, kernel.args.size());
-      for (size_t a = 0; a < node.args.size(); ++a) {
-        require(node.args[a] < p_.views.size(), "node {} names view {} of {}", n, node.args[a],
-                p_.views.size());
-        require(p_.views[node.args[a]].type == kernel.args[a].type,
-                "argument {} of node {} is {}, {} takes {}", a, n,
-                to_string(p_.views[node.args[a]].type), kernel.symbol,
-                to_string(kernel.args[a].type));
-      }
+      const bool conditional = node.kernel == kNoKernel;
+      require(conditional || node.kernel < p_.kernels.size(), "node {} launches kernel {} of {}", n,
+              node.kernel, p_.kernels.size());
+      require(conditional ? node.region < p_.regions.size()
+                          : node.region == UINT32_MAX || node.region < p_.regions.size(),
+              "node {} is of region {} of {}", n, node.region, p_.regions.size());
+      arguments(fmt::format("node {}", n), node.args, slots_of(p_, node));
     }
     for (const Edge& e : b.edges) {
       require(e.from < e.to && e.to < b.nodes.size(), "an edge goes from node {} to node {} of {}",
               e.from, e.to, b.nodes.size());
+      require(e.kind == EdgeKind::full ||
+                  (b.nodes[e.from].kernel != kNoKernel && b.nodes[e.to].kernel != kNoKernel),
+              "the edge from node {} to node {} is programmatic, but both must be kernels", e.from,
+              e.to);
+    }
+  }
+
+  void arguments(const std::string& what, const std::vector<uint32_t>& views,
+                 const std::vector<ArgSlot>& slots) const {
+    require(views.size() == slots.size(), "{} gives {} arguments for {}", what, views.size(),
+            slots.size());
+    for (size_t a = 0; a < views.size(); ++a) {
+      require(views[a] < p_.views.size(), "{} names view {} of {}", what, views[a],
+              p_.views.size());
+      require(p_.views[views[a]].type == slots[a].type, "argument {} of {} is {}, not {}", a, what,
+              to_string(p_.views[views[a]].type), to_string(slots[a].type));
     }
   }
 
@@ -148,6 +170,10 @@ class Checker {
 
 }  // namespace
 
-void check_program(const Program& program) { Checker(program).run(); }
+void check_program(const Program& program) {
+  Checker(program).run();
+  check_regions(program);
+  check_messages(program);
+}
 
 }  // namespace braid::runtime

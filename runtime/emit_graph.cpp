@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "ir/diagnostic.hpp"
@@ -22,7 +23,7 @@ CUgraphEdgeData edge_record(EdgeKind kind) {
 
 /// Works for the versions of the parameter struct that the two calls take.
 template <class Params>
-void fill(Params& params, const LaunchShape& launch, CUfunction function, void** arguments) {
+void fill_kernel(Params& params, const LaunchShape& launch, CUfunction function, void** arguments) {
   params.func = function;
   params.gridDimX = launch.grid[0];
   params.gridDimY = launch.grid[1];
@@ -34,107 +35,204 @@ void fill(Params& params, const LaunchShape& launch, CUfunction function, void**
   params.kernelParams = arguments;
 }
 
-void add_nodes(const ContextPtr& context, const Program& program, const Body& body,
-               const std::vector<CUfunction>& functions, const BodyArgs& args, BodyGraph& built) {
-  std::vector<std::vector<const Edge*>> incoming(body.nodes.size());
-  for (const Edge& e : body.edges) incoming[e.to].push_back(&e);
-
-  for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-    std::vector<CUgraphNode> from;
-    std::vector<CUgraphEdgeData> records;
-    for (const Edge* e : incoming[n]) {
-      from.push_back(built.nodes[e->from]);
-      records.push_back(edge_record(e->kind));
-    }
-    std::vector<void*> arguments = argument_pointers(args[n]);
-    const uint32_t kernel = body.nodes[n].kernel;
-    CUgraphNodeParams params{};  // unused bytes must be zero
-    params.type = CU_GRAPH_NODE_TYPE_KERNEL;
-    fill(params.kernel, program.kernels[kernel].launch, functions[kernel], arguments.data());
-    CUgraphNode node = nullptr;
-    const CUresult result = context->driver->cuGraphAddNode(&node, built.graph.get(), from.data(),
-                                                            records.data(), from.size(), &params);
-    if (result != CUDA_SUCCESS) {
-      context->check(result, "cuGraphAddNode", node_text(program, body, n));
-    }
-    built.nodes.push_back(node);
-  }
+CUgraphConditionalNodeType conditional_type(const Program& program, const Region& region) {
+  if (region.loop) return CU_GRAPH_COND_TYPE_WHILE;
+  return program.views[region.flag].type.dtype == DType::b1 ? CU_GRAPH_COND_TYPE_IF
+                                                            : CU_GRAPH_COND_TYPE_SWITCH;
 }
+
+/// Makes one graph and those of the conditional nodes in it.
+class Emitter {
+ public:
+  Emitter(const ContextPtr& context, const Program& program, const Emission& emission,
+          uint32_t outermost)
+      : context_(context), p_(program), out_(emission), outermost_(outermost) {}
+
+  void fill(uint32_t index, CUgraph graph) {
+    const Body& body = p_.bodies[index];
+    BodyGraph& built = out_.graphs[index];
+    built.outermost = outermost_;
+    bodies_.push_back(index);
+    for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+      if (body.nodes[n].kernel == kNoKernel) make_handle(body, n, graph);
+    }
+    out_.args[index] = arguments_of(p_, body, out_.bases);
+
+    std::vector<std::vector<const Edge*>> incoming(body.nodes.size());
+    for (const Edge& e : body.edges) incoming[e.to].push_back(&e);
+    for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+      std::vector<CUgraphNode> from;
+      std::vector<CUgraphEdgeData> records;
+      for (const Edge* e : incoming[n]) {
+        from.push_back(built.nodes[e->from]);
+        records.push_back(edge_record(e->kind));
+      }
+      CUgraphNodeParams params{};  // unused bytes must be zero
+      std::vector<void*> arguments;
+      const uint32_t kernel = body.nodes[n].kernel;
+      if (kernel == kNoKernel) {
+        conditional(p_.regions[body.nodes[n].region], params);
+      } else {
+        arguments = argument_pointers(out_.args[index][n]);
+        params.type = CU_GRAPH_NODE_TYPE_KERNEL;
+        fill_kernel(params.kernel, p_.kernels[kernel].launch, out_.functions[kernel],
+                    arguments.data());
+      }
+      CUgraphNode node = nullptr;
+      const CUresult result = context_->driver->cuGraphAddNode(
+          &node, graph, from.data(), records.data(), from.size(), &params);
+      if (result != CUDA_SUCCESS) {
+        context_->check(result, "cuGraphAddNode", node_text(p_, body, n));
+      }
+      built.nodes.push_back(node);
+      if (kernel == kNoKernel) fill_sides(p_.regions[body.nodes[n].region], params.conditional);
+    }
+#ifndef NDEBUG
+    check_edges(body, built, graph);
+#endif
+  }
+
+  void instantiate() {
+    BodyGraph& built = out_.graphs[outermost_];
+    CUDA_GRAPH_INSTANTIATE_PARAMS params{};
+    CUgraphExec exec = nullptr;
+    const CUresult result =
+        context_->driver->cuGraphInstantiateWithParams(&exec, built.graph.get(), &params);
+    if (result == CUDA_SUCCESS && params.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS) {
+      built.exec = OwnedExec(context_, exec);
+      return;
+    }
+    context_->check(result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : result,
+                    "cuGraphInstantiateWithParams",
+                    fmt::format("{}, {}", culprit(params.hErrNode_out), reason(params.result_out)));
+  }
+
+ private:
+  void make_handle(const Body& body, uint32_t n, CUgraph graph) {
+    const Region& region = p_.regions[body.nodes[n].region];
+    CUgraphConditionalHandle handle = 0;
+    // Without a default: every entry has a kernel before the node that sets the value.
+    const CUresult result =
+        context_->driver->cuGraphConditionalHandleCreate(&handle, graph, context_->handle, 0, 0);
+    if (result != CUDA_SUCCESS) {
+      context_->check(result, "cuGraphConditionalHandleCreate", node_text(p_, body, n));
+    }
+    out_.bases[p_.views[region.flag].buffer] = handle;
+  }
+
+  void conditional(const Region& region, CUgraphNodeParams& params) const {
+    params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    params.conditional.handle = out_.bases[p_.views[region.flag].buffer];
+    params.conditional.type = conditional_type(p_, region);
+    params.conditional.size = static_cast<unsigned>(driver_bodies(region).size());
+    params.conditional.ctx = context_->handle;
+  }
+
+  /// The program's bodies in the order of the driver's: an IF has that for true first, and that for
+  /// false only if there is something in it.
+  std::vector<uint32_t> driver_bodies(const Region& region) const {
+    if (conditional_type(p_, region) != CU_GRAPH_COND_TYPE_IF) return region.bodies;
+    if (p_.bodies[region.bodies[0]].nodes.empty()) return {region.bodies[1]};
+    return {region.bodies[1], region.bodies[0]};
+  }
+
+  void fill_sides(const Region& region, const CUDA_CONDITIONAL_NODE_PARAMS& made) {
+    const std::vector<uint32_t> bodies = driver_bodies(region);
+    for (size_t i = 0; i < bodies.size(); ++i) fill(bodies[i], made.phGraph_out[i]);
+  }
 
 #ifndef NDEBUG
-/// A driver that keeps other edge records than it was given has been seen.
-void check_edges(const ContextPtr& context, const Body& body, const BodyGraph& built) {
-  size_t count = 0;
-  Driver& driver = *context->driver;
-  context->check(driver.cuGraphGetEdges(built.graph.get(), nullptr, nullptr, nullptr, &count),
-                 "cuGraphGetEdges");
-  std::vector<CUgraphNode> from(count), to(count);
-  std::vector<CUgraphEdgeData> records(count);
-  context->check(
-      driver.cuGraphGetEdges(built.graph.get(), from.data(), to.data(), records.data(), &count),
-      "cuGraphGetEdges");
-  using Key = std::tuple<CUgraphNode, CUgraphNode, int, int, int>;
-  const auto key = [](CUgraphNode a, CUgraphNode b, const CUgraphEdgeData& d) {
-    return Key{a, b, d.from_port, d.to_port, d.type};
-  };
-  std::vector<Key> kept, given;
-  for (size_t i = 0; i < count; ++i) kept.push_back(key(from[i], to[i], records[i]));
-  for (const Edge& e : body.edges) {
-    given.push_back(key(built.nodes[e.from], built.nodes[e.to], edge_record(e.kind)));
+  /// A driver that keeps other edge records than it was given has been seen.
+  void check_edges(const Body& body, const BodyGraph& built, CUgraph graph) {
+    size_t count = 0;
+    Driver& driver = *context_->driver;
+    context_->check(driver.cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &count),
+                    "cuGraphGetEdges");
+    std::vector<CUgraphNode> from(count), to(count);
+    std::vector<CUgraphEdgeData> records(count);
+    context_->check(driver.cuGraphGetEdges(graph, from.data(), to.data(), records.data(), &count),
+                    "cuGraphGetEdges");
+    using Key = std::tuple<CUgraphNode, CUgraphNode, int, int, int>;
+    const auto key = [](CUgraphNode a, CUgraphNode b, const CUgraphEdgeData& d) {
+      return Key{a, b, d.from_port, d.to_port, d.type};
+    };
+    std::vector<Key> kept, given;
+    for (size_t i = 0; i < count; ++i) kept.push_back(key(from[i], to[i], records[i]));
+    for (const Edge& e : body.edges) {
+      given.push_back(key(built.nodes[e.from], built.nodes[e.to], edge_record(e.kind)));
+    }
+    std::sort(kept.begin(), kept.end());
+    std::sort(given.begin(), given.end());
+    ensure(kept == given, "the driver keeps other edges than it was given");
   }
-  std::sort(kept.begin(), kept.end());
-  std::sort(given.begin(), given.end());
-  ensure(kept == given, "the driver keeps other edges than it was given");
-}
 #endif
 
-void instantiate(const ContextPtr& context, const Program& program, const Body& body,
-                 BodyGraph& built) {
-  CUDA_GRAPH_INSTANTIATE_PARAMS params{};
-  CUgraphExec exec = nullptr;
-  const CUresult result =
-      context->driver->cuGraphInstantiateWithParams(&exec, built.graph.get(), &params);
-  if (result == CUDA_SUCCESS && params.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS) {
-    built.exec = OwnedExec(context, exec);
-    return;
+  std::string culprit(CUgraphNode node) const {
+    for (const uint32_t b : bodies_) {
+      const std::vector<CUgraphNode>& nodes = out_.graphs[b].nodes;
+      const auto at = std::find(nodes.begin(), nodes.end(), node);
+      if (at == nodes.end()) continue;
+      return node_text(p_, p_.bodies[b], static_cast<uint32_t>(at - nodes.begin()));
+    }
+    return "program " + p_.name;
   }
-  std::string what = "program " + program.name;
-  const auto at = std::find(built.nodes.begin(), built.nodes.end(), params.hErrNode_out);
-  if (at != built.nodes.end()) {
-    what = node_text(program, body, static_cast<uint32_t>(at - built.nodes.begin()));
+
+  static std::string reason(CUgraphInstantiateResult result) {
+    const auto number = static_cast<int>(result);
+    if (result == CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE) {
+      return fmt::format("instantiate result {}: the graph's structure is not valid", number);
+    }
+    if (result == CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED) {
+      return fmt::format("instantiate result {}: a handle belongs to no conditional node", number);
+    }
+    return fmt::format("instantiate result {}", number);
   }
-  context->check(
-      result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : result, "cuGraphInstantiateWithParams",
-      fmt::format("{}, instantiate result {}", what, static_cast<int>(params.result_out)));
-}
+
+  const ContextPtr& context_;
+  const Program& p_;
+  const Emission& out_;
+  const uint32_t outermost_;
+  std::vector<uint32_t> bodies_;  // filled so far
+};
 
 }  // namespace
 
-BodyGraph emit_graph(const ContextPtr& context, const Program& program, const Body& body,
-                     const std::vector<CUfunction>& functions, const BodyArgs& args,
-                     CUstream stream) {
-  BodyGraph built;
+void emit_graph(const ContextPtr& context, const Program& program, uint32_t body,
+                const Emission& emission, CUstream stream) {
+  BodyGraph& built = emission.graphs[body];
   CUgraph graph = nullptr;
   context->check(context->driver->cuGraphCreate(&graph, 0), "cuGraphCreate", program.name);
   built.graph = OwnedGraph(context, graph);
-  add_nodes(context, program, body, functions, args, built);
-#ifndef NDEBUG
-  check_edges(context, body, built);
-#endif
-  instantiate(context, program, body, built);
+  Emitter emitter(context, program, emission, body);
+  emitter.fill(body, graph);
+  emitter.instantiate();
   context->check(context->driver->cuGraphUpload(built.exec.get(), stream), "cuGraphUpload",
                  program.name);
-  return built;
 }
 
-CUresult patch_node(Driver& driver, const BodyGraph& built, const Program& program,
-                    const Body& body, uint32_t node, const std::vector<CUfunction>& functions,
+BodyArgs arguments_of(const Program& program, const Body& body,
+                      const std::vector<CUdeviceptr>& bases) {
+  BodyArgs args(body.nodes.size());
+  for (size_t n = 0; n < body.nodes.size(); ++n) {
+    if (body.nodes[n].kernel == kNoKernel) continue;
+    for (const uint32_t v : body.nodes[n].args) {
+      const View& view = program.views[v];
+      args[n].push_back(bases[view.buffer] + static_cast<CUdeviceptr>(view.offset));
+    }
+  }
+  return args;
+}
+
+CUresult patch_node(Driver& driver, const std::vector<BodyGraph>& graphs, const Program& program,
+                    uint32_t body, uint32_t node, const std::vector<CUfunction>& functions,
                     const std::vector<CUdeviceptr>& args) {
   std::vector<void*> arguments = argument_pointers(args);
-  const uint32_t kernel = body.nodes[node].kernel;
+  const uint32_t kernel = program.bodies[body].nodes[node].kernel;
   CUDA_KERNEL_NODE_PARAMS params{};
-  fill(params, program.kernels[kernel].launch, functions[kernel], arguments.data());
-  return driver.cuGraphExecKernelNodeSetParams(built.exec.get(), built.nodes[node], &params);
+  fill_kernel(params, program.kernels[kernel].launch, functions[kernel], arguments.data());
+  const BodyGraph& built = graphs[body];
+  return driver.cuGraphExecKernelNodeSetParams(graphs[built.outermost].exec.get(),
+                                               built.nodes[node], &params);
 }
 
 std::vector<void*> argument_pointers(const std::vector<CUdeviceptr>& args) {
@@ -146,8 +244,14 @@ std::vector<void*> argument_pointers(const std::vector<CUdeviceptr>& args) {
 
 std::string node_text(const Program& program, const Body& body, uint32_t node) {
   const Node& n = body.nodes[node];
-  return fmt::format("node {}, {} ({})", node, program.kernels[n.kernel].symbol,
-                     fmt::join(n.ops, ", "));
+  if (n.kernel != kNoKernel) {
+    return fmt::format("node {}, {} ({})", node, program.kernels[n.kernel].symbol,
+                       fmt::join(n.ops, ", "));
+  }
+  constexpr std::array<std::string_view, 3> kNames{"an IF", "a WHILE", "a SWITCH"};
+  const Region& region = program.regions[n.region];
+  return fmt::format("node {}, {} ({})", node, kNames.at(conditional_type(program, region)),
+                     region.op);
 }
 
 }  // namespace braid::runtime

@@ -9,34 +9,53 @@
 
 namespace braid::runtime {
 
-/// The graph and what was instantiated from it. The graph stays: patching a node of `exec` takes
-/// the node's handle in the graph it came from.
+/// A body as a CUDA graph. The graph stays: patching a node of an exec takes the node's handle in
+/// the graph it came from.
 struct BodyGraph {
-  OwnedGraph graph;
-  OwnedExec exec;
+  OwnedGraph graph;  // empty for the body of a conditional node, whose graph is the
+  OwnedExec exec;    // driver's and runs with the exec of the body `outermost`
+  uint32_t outermost = 0;
   std::vector<CUgraphNode> nodes;  // by node index
 };
 
-/// Pointer arguments of every node of a body, by node and slot.
+/// Arguments of every node of a body, by node and slot: pointers, and handles of conditional nodes.
+/// A conditional node has none.
 using BodyArgs = std::vector<std::vector<CUdeviceptr>>;
 
-/// One cuGraphAddNode per node, with all its dependencies and their edge records in the order of
-/// Body::edges; then instantiates and uploads on `stream` (not waited for). Debug builds read the
-/// edges back. `functions` by kernel index. The context must be current. Throws CudaError that
-/// names the call and the node.
-BodyGraph emit_graph(const ContextPtr& context, const Program& program, const Body& body,
-                     const std::vector<CUfunction>& functions, const BodyArgs& args,
-                     CUstream stream);
+/// What graphs are built from, and what comes of it.
+struct Emission {
+  const std::vector<CUfunction>& functions;  // by kernel
+  std::vector<CUdeviceptr>& bases;           // by buffer; those of handles are filled in
+  std::vector<BodyArgs>& args;               // by body
+  std::vector<BodyGraph>& graphs;            // by body
+};
 
-/// Replaces the arguments of one node in the instantiated graph, for launches from now on.
-CUresult patch_node(Driver& driver, const BodyGraph& built, const Program& program,
-                    const Body& body, uint32_t node, const std::vector<CUfunction>& functions,
+/// Makes `body` and the bodies of all conditional nodes in it, then instantiates and uploads on
+/// `stream` (not waited for). In each graph first come the handles of its conditional nodes, as the
+/// kernels that set them take them as arguments; then one cuGraphAddNode per node, with all its
+/// dependencies and their edge records in the order of Body::edges. Debug builds read the edges
+/// back. The context must be current. Throws CudaError that names the call and the node.
+void emit_graph(const ContextPtr& context, const Program& program, uint32_t body,
+                const Emission& emission, CUstream stream);
+
+/// The arguments of a body's nodes.
+BodyArgs arguments_of(const Program& program, const Body& body,
+                      const std::vector<CUdeviceptr>& bases);
+
+/// Whether a conditional node runs the body.
+inline bool is_nested(const Program& program, const Body& body) {
+  return body.region != UINT32_MAX && program.regions[body.region].kind == Region::Kind::node;
+}
+
+/// Replaces the arguments of one kernel node in its instantiated graph, for launches from now on.
+CUresult patch_node(Driver& driver, const std::vector<BodyGraph>& graphs, const Program& program,
+                    uint32_t body, uint32_t node, const std::vector<CUfunction>& functions,
                     const std::vector<CUdeviceptr>& args);
 
 /// The array of pointers to arguments that launches take.
 std::vector<void*> argument_pointers(const std::vector<CUdeviceptr>& args);
 
-/// "node 3, dot_relu_1a2b (l1/dot, l1/relu)".
+/// "node 3, dot_relu_1a2b (l1/dot, l1/relu)" or "node 4, a WHILE (layers)".
 std::string node_text(const Program& program, const Body& body, uint32_t node);
 
 }  // namespace braid::runtime

@@ -1,5 +1,7 @@
 #include "runtime/executable.hpp"
 
+#include <fmt/format.h>
+
 #include "ir/diagnostic.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
@@ -10,11 +12,51 @@ using runtime::Current;
 using runtime::Driver;
 using runtime::MarkPtr;
 
+namespace {
+
+/// Only a graph has conditional nodes.
+void refuse_conditionals(const Program& program) {
+  for (const Region& r : program.regions) {
+    if (r.kind != Region::Kind::node) continue;
+    throw_error("E0828",
+                fmt::format("program '{}' cannot be launched kernel by kernel: {} is a conditional "
+                            "node{}",
+                            program.name, r.op, r.place.empty() ? "" : ", " + r.place),
+                "launch it as a graph, or compile it with --branches=predicate or host and "
+                "--loops=host");
+  }
+}
+
+}  // namespace
+
+void Ticket::Impl::finish() const {
+  if (ring) ring->refuse_inside();
+  {
+    const Current current(context);
+    context->check(context->driver->cuEventSynchronize(mark->event()), "cuEventSynchronize", *what);
+  }
+  if (ring) ring->finish(*launch);
+}
+
 void Ticket::wait() {
   if (!impl_) return;
-  const Current current(impl_->context);
-  impl_->context->check(impl_->context->driver->cuEventSynchronize(impl_->mark->event()),
-                        "cuEventSynchronize", *impl_->what);
+  impl_->finish();
+  if (impl_->ring) impl_->ring->rethrow(*impl_->launch);
+}
+
+HostTensor Ticket::item(std::string_view label) const {
+  if (!impl_ || !impl_->ring) {
+    throw_error("E0862",
+                fmt::format("there is no item '{}': the program sends no messages", label));
+  }
+  impl_->finish();
+  return impl_->ring->item(*impl_->launch, label);
+}
+
+std::map<std::string, Message, std::less<>> Ticket::items() const {
+  if (!impl_ || !impl_->ring) return {};
+  impl_->finish();
+  return impl_->ring->items(*impl_->launch);
 }
 
 bool Ticket::done() const {
@@ -26,12 +68,13 @@ bool Ticket::done() const {
   return true;
 }
 
-Executable::Executable(Program program, Store store, const HostFunctions& functions) {
+Executable::Executable(Program program, Store store, const HostFunctions& functions,
+                       MessageOptions messages) {
   runtime::check_program(program);
   impl_ = std::make_unique<Impl>(std::move(program), store);
   try {
     const Current current(impl_->context);
-    impl_->build(functions);
+    impl_->build(functions, std::move(messages));
   } catch (...) {
     const std::vector<std::string> declared = impl_->placement.declared;
     impl_.reset();
@@ -50,22 +93,31 @@ Store Executable::store() const { return impl_->store; }
 
 Ticket Executable::launch(Stream stream, LaunchMode mode) {
   const Current current(impl_->context);
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   Ticket ticket;
   ticket.impl_ = std::make_shared<Ticket::Impl>();
   ticket.impl_->context = impl_->context;
   ticket.impl_->what = impl_->launch_text;
   ticket.impl_->mark = impl_->enqueue(stream ? stream : impl_->stream.get(), mode);
+  ticket.impl_->ring = impl_->ring;
+  ticket.impl_->launch = impl_->launched;
   return ticket;
 }
 
+std::unique_lock<std::mutex> Executable::Impl::enter() const {
+  if (ring) ring->refuse_inside();
+  return std::unique_lock(mutex);
+}
+
 MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
+  if (mode == LaunchMode::stream) refuse_conditionals(program);
   Driver& driver = *context->driver;
   Store::Impl& shared = *store.impl();
   MarkPtr mark = shared.events->take();
   // Held until the launch is in the store's books: nobody may slip in between.
   std::unique_lock<std::mutex> books(shared.mutex, std::defer_lock);
   if (!program.params.empty()) books.lock();
+  if (ring) launched = ring->begin();
   try {
     if (last && (on != stream.get() || last->stream != stream.get())) {
       context->check(driver.cuStreamWaitEvent(on, last->event(), 0), "cuStreamWaitEvent",
@@ -78,6 +130,7 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
   } catch (...) {
     // Part of it may run, and there is no mark that others could wait for.
     driver.cuStreamSynchronize(on);
+    if (ring) ring->abandon(*launched, on);
     throw;
   }
   mark->stream = on;
@@ -105,6 +158,21 @@ void Executable::Impl::perform(const Step& step, CUstream on, LaunchMode mode) {
       return calls.call(step.index);
     case Step::Kind::write:
       return calls.write(step.index, on, address);
+    case Step::Kind::region:
+      return follow(step.index, on, mode);
+  }
+}
+
+void Executable::Impl::follow(uint32_t region, CUstream on, LaunchMode mode) {
+  const Region& r = program.regions[region];
+  for (;;) {
+    int64_t side = flags.read(region, on, address_of(r.flag));
+    if (r.loop) {
+      if (side == 0) return;
+      side = 0;
+    }
+    for (const Step& step : r.scripts[static_cast<size_t>(side)]) perform(step, on, mode);
+    if (!r.loop) return;
   }
 }
 

@@ -13,15 +13,23 @@
 #include "ir/program.hpp"
 #include "ir/tensor.hpp"
 #include "runtime/device.hpp"
+#include "runtime/message.hpp"
 
 namespace braid {
 
 /// The result of one launch. Waiting twice is fine; dropping a ticket is fine too.
 class Ticket {
  public:
-  /// Blocks until the launch is done. Throws CudaError with the first error of that launch.
+  /// Blocks until the launch is done and its messages are delivered. Throws CudaError with the
+  /// first error of that launch; Error E0860 if a check failed, E0861 if the message function
+  /// threw. Later launches are not concerned.
   void wait();
   bool done() const;
+  /// The last value that the launch sent for an item. Waits, and throws CudaError, but not what
+  /// checks and the message function did; Error E0862 if there is none of that label.
+  HostTensor item(std::string_view label) const;
+  /// All of them, by label.
+  std::map<std::string, Message, std::less<>> items() const;
 
  private:
   friend class Executable;
@@ -52,8 +60,11 @@ class Executable {
   /// Declares the program's params in the store, loads every kernel, builds, instantiates and
   /// uploads. On failure gives everything back and throws CudaError (or Error for a bad program).
   /// Modules must be compiled (compile_modules) unless the device is simulated. `functions` are
-  /// those that the program's host ops call by name; Error E0806 if one is missing.
-  Executable(Program program, Store store, const HostFunctions& functions = {});
+  /// those that the program's host ops call by name; Error E0806 if one is missing. `messages` says
+  /// where prints, items and failed checks go; in its function, calls of this object and waiting
+  /// for its launches are Error E0863.
+  Executable(Program program, Store store, const HostFunctions& functions = {},
+             MessageOptions messages = {});
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
@@ -83,7 +94,7 @@ class Executable {
   Ticket launch(Stream stream = nullptr, LaunchMode mode = LaunchMode::graph);
 
   /// Copies inputs in, launches, waits, copies outputs back. All inputs must be given, with the
-  /// program's types. Throws Error or CudaError.
+  /// program's types. Throws Error or CudaError, also what Ticket::wait throws.
   std::map<std::string, HostTensor> run(const std::map<std::string, HostTensor>& inputs,
                                         LaunchMode mode = LaunchMode::graph);
 
@@ -92,6 +103,13 @@ class Executable {
   HostTensor read(std::string_view name) const;
   /// Fills outputs and the arena with 0xFF bytes, so that what a launch fails to write shows.
   void poison();
+
+  /// Prints and failed checks since the last call, where there is no message function. Items are
+  /// with their tickets.
+  std::vector<Message> take_messages();
+  /// How many messages were lost, of all launches so far, which are waited for: the ring was full,
+  /// or too many were kept.
+  uint64_t dropped_messages() const;
 
   struct Impl;
 

@@ -18,18 +18,21 @@ Executable::Impl::Impl(Program p, Store s)
 }
 
 Executable::Impl::~Impl() {
-  if (!last) return;
-  Driver& driver = *context->driver;
-  if (driver.cuCtxPushCurrent(context->handle) == CUDA_SUCCESS) {
-    driver.cuEventSynchronize(last->event());
-    CUcontext popped = nullptr;
-    driver.cuCtxPopCurrent(&popped);
+  if (last) {
+    Driver& driver = *context->driver;
+    if (driver.cuCtxPushCurrent(context->handle) == CUDA_SUCCESS) {
+      driver.cuEventSynchronize(last->event());
+      CUcontext popped = nullptr;
+      driver.cuCtxPopCurrent(&popped);
+    }
   }
+  if (ring) ring->close();
+  if (!last) return;
   const std::lock_guard lock(store.impl()->mutex);
   store.impl()->forget(this);
 }
 
-void Executable::Impl::build(const HostFunctions& host_functions) {
+void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages) {
   {
     const std::lock_guard lock(store.impl()->mutex);
     placement = declare(*store.impl(), program, 1);
@@ -37,21 +40,21 @@ void Executable::Impl::build(const HostFunctions& host_functions) {
   writes_params = std::any_of(program.params.begin(), program.params.end(),
                               [](const ParamBinding& p) { return p.written; });
   stream = runtime::make_stream(context);
+  if (!program.messages.empty()) {
+    ring = std::make_shared<runtime::Ring>(context, program, std::move(messages), stream.get());
+  }
   place_buffers();
   initial_scalars();
   load_kernels();
   calls = runtime::HostCalls(context, program, host_functions);
-  for (const Body& body : program.bodies) {
-    runtime::BodyArgs node_args;
-    for (const Node& node : body.nodes) {
-      std::vector<CUdeviceptr> values;
-      for (const uint32_t view : node.args) values.push_back(address_of(view));
-      node_args.push_back(std::move(values));
-    }
-    graphs.push_back(body.stream ? runtime::BodyGraph{}
-                                 : runtime::emit_graph(context, program, body, functions, node_args,
-                                                       stream.get()));
-    args.push_back(std::move(node_args));
+  flags = runtime::HostFlags(context, program);
+  args.resize(program.bodies.size());
+  graphs.resize(program.bodies.size());
+  for (uint32_t b = 0; b < program.bodies.size(); ++b) {
+    const Body& body = program.bodies[b];
+    if (body.stream) args[b] = runtime::arguments_of(program, body, bases);
+    if (body.stream || runtime::is_nested(program, body)) continue;
+    runtime::emit_graph(context, program, b, {functions, bases, args, graphs}, stream.get());
   }
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
                  "upload of program '" + program.name + "'");
@@ -86,6 +89,11 @@ void Executable::Impl::place_buffers() {
         for (size_t p = 0; p < program.params.size(); ++p) {
           if (program.params[p].buffer == i) bases[i] = placement.params[p]->get();
         }
+        break;
+      case Segment::handle:
+        break;  // made with the graph
+      case Segment::ring:
+        bases[i] = ring->control();
         break;
     }
   }

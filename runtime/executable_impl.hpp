@@ -12,6 +12,8 @@
 #include "runtime/emit_graph.hpp"
 #include "runtime/executable.hpp"
 #include "runtime/host_calls.hpp"
+#include "runtime/host_flags.hpp"
+#include "runtime/ring.hpp"
 #include "runtime/store.hpp"
 
 namespace braid {
@@ -20,6 +22,11 @@ struct Ticket::Impl {
   runtime::ContextPtr context;
   runtime::MarkPtr mark;
   std::shared_ptr<const std::string> what;  // "launch of program 'mlp'"
+  std::shared_ptr<runtime::Ring> ring;      // with `launch`, where the program sends messages
+  runtime::Ring::LaunchPtr launch;
+
+  /// Until the device is done and the launch's messages are delivered.
+  void finish() const;
 };
 
 /// Apart from the constructor, build and the destructor, member functions expect `mutex` to be
@@ -31,16 +38,22 @@ struct Executable::Impl {
   Impl& operator=(const Impl&) = delete;
 
   /// Everything the constructor of Executable promises. The context must be current.
-  void build(const HostFunctions& host_functions);
+  void build(const HostFunctions& host_functions, MessageOptions messages);
+  /// The lock for a call from outside. Throws Error E0863 in the message function.
+  std::unique_lock<std::mutex> enter() const;
   void place_buffers();
   void initial_scalars();
   void put_scalar(uint32_t buffer, const HostTensor& value);
   void load_kernels();
 
   CUdeviceptr address_of(uint32_t view) const;
-  /// Enqueues one launch behind everything that must come first, and remembers it.
+  /// Enqueues one launch behind everything that must come first, and remembers it: `last`, and
+  /// `launched` where there is a ring.
   runtime::MarkPtr enqueue(CUstream on, LaunchMode mode);
   void perform(const Step& step, CUstream on, LaunchMode mode);
+  /// A region that the host drives: its flag, then the script of a side; again and again for a
+  /// loop.
+  void follow(uint32_t region, CUstream on, LaunchMode mode);
   /// Copies the block of scalars if one was set since the last launch.
   void enqueue_scalars(CUstream on);
   void enqueue_kernels(const Body& body, uint32_t index, CUstream on);
@@ -84,10 +97,13 @@ struct Executable::Impl {
   runtime::OwnedStream stream;
   std::vector<runtime::OwnedLibrary> libraries;  // by module
   std::vector<CUfunction> functions;             // by kernel
-  std::vector<CUdeviceptr> bases;                // by buffer: where it starts now
+  std::vector<CUdeviceptr> bases;                // by buffer: where it starts now, or its handle
   std::vector<runtime::BodyArgs> args;           // by body: what the nodes take now
   std::vector<runtime::BodyGraph> graphs;        // by body; empty for one that is no graph
   runtime::HostCalls calls;
+  runtime::HostFlags flags;
+  std::shared_ptr<runtime::Ring> ring;  // only where the program sends messages
+  runtime::Ring::LaunchPtr launched;
   bool writes_params = false;
   runtime::MarkPtr last;  // the last launch
 };

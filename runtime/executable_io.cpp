@@ -110,21 +110,21 @@ void Executable::Impl::rebind(uint32_t buffer, DevicePtr address) {
     const Body& body = program.bodies[b];
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
       const std::vector<uint32_t>& views = body.nodes[n].args;
+      if (body.nodes[n].kernel == kNoKernel) continue;
       const bool uses = std::any_of(views.begin(), views.end(),
                                     [&](uint32_t v) { return program.views[v].buffer == buffer; });
       if (!uses) continue;
       std::vector<CUdeviceptr> values;
       for (const uint32_t v : views) values.push_back(address_of(v));
-      const CUresult result = body.stream
-                                  ? CUDA_SUCCESS
-                                  : runtime::patch_node(*context->driver, graphs[b], program, body,
-                                                        n, functions, values);
+      const CUresult result = body.stream ? CUDA_SUCCESS
+                                          : runtime::patch_node(*context->driver, graphs, program,
+                                                                b, n, functions, values);
       if (result != CUDA_SUCCESS) {
         bases[buffer] = before;
         for (const Patched& p : done) {
           if (program.bodies[p.body].stream) continue;
-          runtime::patch_node(*context->driver, graphs[p.body], program, program.bodies[p.body],
-                              p.node, functions, args[p.body][p.node]);
+          runtime::patch_node(*context->driver, graphs, program, p.body, p.node, functions,
+                              args[p.body][p.node]);
         }
         context->check(result, "cuGraphExecKernelNodeSetParams",
                        runtime::node_text(program, body, n));
@@ -153,7 +153,7 @@ HostTensor Executable::Impl::copy_out(uint32_t buffer) const {
 
 void Executable::bind(std::string_view name, DevicePtr address, int64_t bytes) {
   const Current current(impl_->context);
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   const uint32_t buffer = impl_->buffer_named(name, true);
   impl_->check_binding(name, buffer, address, bytes);
   impl_->rebind(buffer, address);
@@ -190,7 +190,7 @@ void Executable::set(std::string_view name, ScalarValue value) {
                             std::visit([](auto x) { return fmt::format("{}", x); }, value.value)));
   }
   runtime::InHostCall::refuse();
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   impl_->put_scalar(scalar->buffer, t);
 }
 
@@ -203,7 +203,7 @@ TensorType Executable::type(std::string_view name) const {
 
 DevicePtr Executable::address(std::string_view name) const {
   runtime::InHostCall::refuse();
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   return impl_->bases[impl_->buffer_named(name, true)];
 }
 
@@ -225,24 +225,32 @@ std::map<std::string, HostTensor> Executable::run(const std::map<std::string, Ho
     }
     check_type(input.name, program.buffers[input.buffer].type, given->second);
   }
-  const Current current(impl_->context);
-  const std::lock_guard lock(impl_->mutex);
   std::map<std::string, HostTensor> outputs;
-  impl_->on_own_stream([&] {
-    for (const Binding& input : program.inputs) {
-      impl_->copy_in(input.buffer, inputs.at(input.name));
-    }
-    impl_->enqueue(impl_->stream.get(), mode);
-    for (const Binding& output : program.outputs) {
-      outputs.emplace(output.name, impl_->copy_out(output.buffer));
-    }
-  });
+  runtime::Ring::LaunchPtr launch;
+  {
+    const Current current(impl_->context);
+    const auto lock = impl_->enter();
+    impl_->on_own_stream([&] {
+      for (const Binding& input : program.inputs) {
+        impl_->copy_in(input.buffer, inputs.at(input.name));
+      }
+      impl_->enqueue(impl_->stream.get(), mode);
+      for (const Binding& output : program.outputs) {
+        outputs.emplace(output.name, impl_->copy_out(output.buffer));
+      }
+    });
+    launch = impl_->launched;
+  }
+  if (impl_->ring) {
+    impl_->ring->finish(*launch);
+    impl_->ring->rethrow(*launch);
+  }
   return outputs;
 }
 
 void Executable::write(std::string_view name, const HostTensor& value) {
   const Current current(impl_->context);
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   const uint32_t buffer = impl_->buffer_named(name, true);
   check_type(name, impl_->program.buffers[buffer].type, value);
   impl_->on_own_stream([&] { impl_->copy_in(buffer, value); });
@@ -250,7 +258,7 @@ void Executable::write(std::string_view name, const HostTensor& value) {
 
 HostTensor Executable::read(std::string_view name) const {
   const Current current(impl_->context);
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   const uint32_t buffer = impl_->buffer_named(name, false);
   HostTensor value;
   impl_->on_own_stream([&] { value = impl_->copy_out(buffer); });
@@ -259,7 +267,7 @@ HostTensor Executable::read(std::string_view name) const {
 
 void Executable::poison() {
   const Current current(impl_->context);
-  const std::lock_guard lock(impl_->mutex);
+  const auto lock = impl_->enter();
   const auto fill = [&](CUdeviceptr at, int64_t bytes) {
     if (bytes == 0) return;
     impl_->context->check(impl_->context->driver->cuMemsetD8Async(
@@ -272,6 +280,29 @@ void Executable::poison() {
       fill(impl_->bases[output.buffer], impl_->program.buffers[output.buffer].bytes);
     }
   });
+}
+
+std::vector<Message> Executable::take_messages() {
+  if (!impl_->ring) return {};
+  impl_->ring->drain();
+  return impl_->ring->take_messages();
+}
+
+uint64_t Executable::dropped_messages() const {
+  if (!impl_->ring) return 0;
+  RingControl control;
+  {
+    const Current current(impl_->context);
+    const auto lock = impl_->enter();
+    impl_->on_own_stream([&] {
+      impl_->context->check(
+          impl_->context->driver->cuMemcpyDtoHAsync(&control, impl_->ring->control(),
+                                                    sizeof control, impl_->stream.get()),
+          "cuMemcpyDtoHAsync", "ring of " + impl_->program.name);
+    });
+  }
+  impl_->ring->drain();
+  return impl_->ring->dropped() + control.dropped;
 }
 
 }  // namespace braid

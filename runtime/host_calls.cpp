@@ -42,10 +42,12 @@ HostCalls::HostCalls(const ContextPtr& context, const Program& program,
     place.function = find_host_function(functions, c.function, {}, caller_text(c));
     for (uint32_t v : c.args) place.arguments.push_back(take(v));
     for (uint32_t v : c.results) place.results.push_back(take(v));
-    CUevent event = nullptr;
-    context->check(context->driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate",
-                   text_of(c));
-    place.there = OwnedEvent(context, event);
+    for (OwnedEvent* owned : {&place.there, &place.taken}) {
+      CUevent event = nullptr;
+      context->check(context->driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING),
+                     "cuEventCreate", text_of(c));
+      *owned = OwnedEvent(context, event);
+    }
   }
   void* memory = nullptr;
   context->check(context->driver->cuMemHostAlloc(&memory, std::max<size_t>(bytes, 1), 0),
@@ -92,6 +94,9 @@ void HostCalls::call(uint32_t call) {
       refuse(c, "it threw something that is no std::exception");
     }
   }
+  // The copies of the call before may still be under way where nothing else was waited for.
+  context_->check(context_->driver->cuEventSynchronize(place.taken.get()), "cuEventSynchronize",
+                  text_of(c));
   for (size_t i = 0; i < c.results.size(); ++i) {
     const TensorType& type = program_->views[c.results[i]].type;
     if (results[i].type != type || static_cast<int64_t>(results[i].bytes.size()) != type.bytes()) {
@@ -113,6 +118,8 @@ void HostCalls::write(uint32_t call, CUstream stream, const AddressOf& address_o
                         address_of(c.results[i]), at(places_[call].results[i]), bytes, stream),
                     "cuMemcpyHtoDAsync", text_of(c));
   }
+  context_->check(context_->driver->cuEventRecord(places_[call].taken.get(), stream),
+                  "cuEventRecord", text_of(c));
 }
 
 }  // namespace braid::runtime

@@ -11,7 +11,9 @@
 namespace braid::runtime {
 
 /// Owns page-locked memory for the arguments and results of every call, so that copies do not block
-/// the host, and an event for the arguments. Used by one thread at a time.
+/// the host, and events for both. A call may be made again and again, by a loop or by launches that
+/// follow one another: its memory is used again when the copies before are over. Used by one thread
+/// at a time.
 class HostCalls {
  public:
   using AddressOf = std::function<CUdeviceptr(uint32_t view)>;
@@ -31,7 +33,8 @@ class HostCalls {
  private:
   struct Place {
     std::vector<size_t> arguments, results;  // offsets in memory_
-    OwnedEvent there;
+    OwnedEvent there;                        // the arguments
+    OwnedEvent taken;                        // the results
     HostFunction function;
   };
   std::byte* at(size_t offset) const { return static_cast<std::byte*>(memory_.get()) + offset; }

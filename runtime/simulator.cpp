@@ -11,11 +11,6 @@
 
 namespace braid::runtime {
 namespace sim {
-namespace {
-
-constexpr uint64_t kContext = 0x51000000;
-
-}  // namespace
 
 void merge(Clock& into, const Clock& from) {
   for (const auto& [stream, count] : from) {
@@ -38,10 +33,12 @@ std::vector<std::string> State::take_reports() {
 
 int64_t State::live_objects() const {
   const std::lock_guard lock(mutex_);
-  const size_t tables = memory_.size() + host_memory_.size() + libraries_.size() + graphs_.size() +
-                        execs_.size() + events_.size() + streams_.size() -
-                        1;  // without the default stream
-  return retained_ + static_cast<int64_t>(tables);
+  const size_t tables = memory_.size() + host_memory_.size() + libraries_.size() + execs_.size() +
+                        events_.size() + streams_.size() - 1;  // without the default stream
+  // The bodies of conditional nodes are the driver's own.
+  const auto graphs = std::count_if(graphs_.begin(), graphs_.end(),
+                                    [](const auto& g) { return g.second.owner == 0; });
+  return retained_ + static_cast<int64_t>(tables) + graphs;
 }
 
 void State::set_options(const SimOptions& options) {

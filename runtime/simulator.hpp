@@ -18,6 +18,8 @@ struct SimOptions {
   bool report_races = true;  // conflicting accesses that no path of edges orders fail the launch
   /// What tensors and the interpreter may take. 0: what the machine has free, at most 64 GiB.
   uint64_t memory_bytes = 0;
+  /// A WHILE that runs its body more often fails the launch: it would never end.
+  uint64_t most_iterations = 10'000'000;
 };
 
 class Simulator : public Driver {

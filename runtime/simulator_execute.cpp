@@ -6,7 +6,6 @@
 #include <cstring>
 #include <new>
 #include <numeric>
-#include <tuple>
 
 #include "ir/interpret.hpp"
 #include "runtime/simulator_state.hpp"
@@ -18,16 +17,14 @@ uint64_t bytes_of(const ArgSlot& slot) { return static_cast<uint64_t>(slot.type.
 
 }  // namespace
 
-std::string call_text(const std::vector<Call>& calls, size_t index) {
-  return fmt::format("node {} ({})", index, calls[index].record->symbol);
-}
-
 std::vector<Range> ranges_of(const Call& call) {
   std::vector<Range> ranges;
   for (size_t i = 0; i < call.args.size(); ++i) {
     const ArgSlot& slot = call.record->args[i];
     if (bytes_of(slot) == 0) continue;
-    ranges.push_back({call.args[i], call.args[i] + bytes_of(slot), slot.role != Role::in, i});
+    const bool handle = call.record->bound[i] == Bound::handle;
+    const uint64_t bytes = handle ? 1 : bytes_of(slot);
+    ranges.push_back({call.args[i], call.args[i] + bytes, slot.role != Role::in, i, handle});
   }
   return ranges;
 }
@@ -42,67 +39,93 @@ uint64_t bytes_to_run(const Call& call) {
   return bytes;
 }
 
-bool State::execute(const Call& call, const std::string& who) {
+bool State::execute(const Call& call, const std::string& who, HandleValues* values) {
+  if (call.record->guard) {
+    const size_t last = call.args.size() - 1;
+    HostTensor flag(call.record->args[last].type);
+    Place place;
+    if (!read_argument(call, last, who, flag, place)) return false;
+    if (flag.int_at(0) != *call.record->guard) return true;
+  }
   std::vector<uint32_t> parts(call.record->parts);
   std::iota(parts.begin(), parts.end(), 0);
   while (!parts.empty()) {
     std::swap(parts[random_() % parts.size()], parts.back());
-    if (!execute_part(call, parts.back(), who)) return false;
+    if (!execute_part(call, parts.back(), who, values)) return false;
     parts.pop_back();
   }
   return true;
 }
 
-bool State::execute_part(const Call& call, uint32_t part, const std::string& who) {
+bool State::read_argument(const Call& call, size_t slot, const std::string& who, HostTensor& value,
+                          Place& place) {
+  const ArgSlot& s = call.record->args[slot];
+  const uint64_t bytes = bytes_of(s), address = call.args[slot];
+  if (bytes == 0) return true;
+  const std::string argument = fmt::format("{}: argument {} ('{}')", who, slot, s.name);
+  std::string why;
+  uint64_t base = 0;
+  Allocation* memory = find_memory(address, bytes, &base, &why);
+  if (!memory) {
+    fail(CUDA_ERROR_ILLEGAL_ADDRESS, fmt::format("{}: {}", argument, why));
+    return false;
+  }
+  if (address % static_cast<uint64_t>(size_of(s.type.dtype)) != 0) {
+    fail(CUDA_ERROR_MISALIGNED_ADDRESS,
+         fmt::format("{}: {:#x} is not aligned for {}", argument, address, name_of(s.type.dtype)));
+    return false;
+  }
+  place = {memory, address - base};
+  const auto first = memory->written.begin() + static_cast<int64_t>(place.offset);
+  const auto last = first + static_cast<int64_t>(bytes);
+  const auto poison = std::find(first, last, uint8_t{0});
+  if (s.role != Role::out && poison != last) {
+    fail(
+        CUDA_ERROR_LAUNCH_FAILED,
+        fmt::format("{} reads bytes that nothing has written: {} of {} at {:#x}, the first at "
+                    "offset {}",
+                    argument, std::count(first, last, uint8_t{0}), bytes, address, poison - first));
+    return false;
+  }
+  std::memcpy(value.bytes.data(), memory->bytes.data() + place.offset, bytes);
+  return true;
+}
+
+bool State::set_handle(uint64_t handle, const HostTensor& value, const std::string& who,
+                       HandleValues* values) {
+  if (values) {
+    if (const auto known = values->find(handle); known != values->end()) {
+      known->second.now = static_cast<uint32_t>(value.int_at(0));
+      return true;
+    }
+  }
+  fail(CUDA_ERROR_LAUNCH_FAILED,
+       fmt::format("{} sets the value of handle {:#x}, which no conditional node of {} has", who,
+                   handle, values ? "its graph" : "a graph that runs"));
+  return false;
+}
+
+bool State::execute_part(const Call& call, uint32_t part, const std::string& who,
+                         HandleValues* values) {
   const KernelRecord& record = *call.record;
-  const size_t slots = record.args.size() / record.parts;
+  const size_t slots = (record.args.size() - (record.guard ? 1 : 0)) / record.parts;
   const size_t begin = part * slots, end = begin + slots;
-  struct Place {
-    Allocation* memory = nullptr;
-    uint64_t offset = 0;
-  };
   std::vector<Place> places(record.args.size());
   ir::TensorMap inputs, params;
 
   for (size_t i = begin; i < end; ++i) {
     const ArgSlot& slot = record.args[i];
-    const uint64_t bytes = bytes_of(slot);
-    const std::string argument = fmt::format("{}: argument {} ('{}')", who, i, slot.name);
     HostTensor value(slot.type);
-    if (bytes > 0) {
-      std::string why;
-      uint64_t base = 0;
-      Allocation* memory = find_memory(call.args[i], bytes, &base, &why);
-      if (!memory) {
-        fail(CUDA_ERROR_ILLEGAL_ADDRESS, fmt::format("{}: {}", argument, why));
-        return false;
-      }
-      if (call.args[i] % static_cast<uint64_t>(size_of(slot.type.dtype)) != 0) {
-        fail(CUDA_ERROR_MISALIGNED_ADDRESS, fmt::format("{}: {:#x} is not aligned for {}", argument,
-                                                        call.args[i], name_of(slot.type.dtype)));
-        return false;
-      }
-      places[i] = {memory, call.args[i] - base};
-      const auto first = memory->written.begin() + static_cast<int64_t>(places[i].offset);
-      const auto last = first + static_cast<int64_t>(bytes);
-      const auto poison = std::find(first, last, uint8_t{0});
-      if (slot.role != Role::out && poison != last) {
-        fail(CUDA_ERROR_LAUNCH_FAILED,
-             fmt::format("{} reads bytes that nothing has written: {} of {} at {:#x}, the first at "
-                         "offset {}",
-                         argument, std::count(first, last, uint8_t{0}), bytes, call.args[i],
-                         poison - first));
-        return false;
-      }
-      std::memcpy(value.bytes.data(), memory->bytes.data() + places[i].offset, bytes);
-    }
-    if (record.bound[i] == Bound::input) inputs[slot.name] = widen(value);
-    if (record.bound[i] == Bound::param) params[slot.name] = widen(value);
+    const Bound bound = record.bound[i];
+    if (bound != Bound::handle && !read_argument(call, i, who, value, places[i])) return false;
+    if (bound == Bound::input) inputs[slot.name] = widen(value);
+    if (bound == Bound::param) params[slot.name] = widen(value);
   }
 
   ir::TensorMap outputs;
+  ir::Observed sent;
   try {
-    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide);
+    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide, {}, &sent);
   } catch (const std::bad_alloc&) {
     fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
     return false;
@@ -114,68 +137,27 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
   for (size_t i = begin; i < end; ++i) {
     const ArgSlot& slot = record.args[i];
     if (slot.role == Role::in || bytes_of(slot) == 0) continue;
-    const ir::TensorMap& results = record.bound[i] == Bound::param ? params : outputs;
+    if (record.bound[i] == Bound::ring) {
+      std::byte* const memory = places[i].memory->bytes.data() + places[i].offset;
+      RingControl control;
+      std::memcpy(&control, memory, sizeof control);
+      if (!send(record.body, sent.messages, control, who)) return false;
+      std::memcpy(memory, &control, sizeof control);
+      continue;
+    }
+    if (record.bound[i] == Bound::handle && !params.contains(slot.name)) continue;
+    const ir::TensorMap& results = record.bound[i] == Bound::output ? outputs : params;
     const HostTensor value = narrow(results.at(slot.name));
+    if (record.bound[i] == Bound::handle) {
+      if (!set_handle(call.args[i], value, who, values)) return false;
+      continue;
+    }
     std::memcpy(places[i].memory->bytes.data() + places[i].offset, value.bytes.data(),
                 value.bytes.size());
     std::fill_n(places[i].memory->written.begin() + static_cast<int64_t>(places[i].offset),
                 value.bytes.size(), uint8_t{1});
   }
   return true;
-}
-
-CUresult State::launch(Exec& exec, uint64_t stream) {
-  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
-  uint64_t most = 0;
-  size_t largest = 0;
-  for (size_t n = 0; n < exec.calls.size(); ++n) {
-    const uint64_t bytes = bytes_to_run(exec.calls[n]);
-    if (bytes > most) std::tie(most, largest) = std::pair(bytes, n);
-  }
-  if (most > 0 && !room_for(most, "to simulate " + call_text(exec.calls, largest))) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  begin_operation(stream);
-  StreamState& state = streams_.at(stream);
-  merge(state.clock, exec.clock);
-  exec.clock = state.clock;
-
-  if (options_.report_races) {
-    if (!exec.races) exec.races = find_races(exec.calls, exec.before);
-    for (const std::string& race : *exec.races) fail(CUDA_ERROR_LAUNCH_FAILED, race);
-    if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
-  }
-  for (size_t n = 0; n < exec.calls.size(); ++n) {
-    touch(stream, ranges_of(exec.calls[n]), call_text(exec.calls, n));
-  }
-  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
-
-  std::vector<std::vector<uint32_t>> after(exec.calls.size());
-  std::vector<size_t> waiting(exec.calls.size());
-  std::vector<uint32_t> ready_nodes;
-  for (uint32_t n = 0; n < exec.calls.size(); ++n) {
-    waiting[n] = exec.before[n].size();
-    for (const uint32_t from : exec.before[n]) after[from].push_back(n);
-    if (waiting[n] == 0) ready_nodes.push_back(n);
-  }
-  while (!ready_nodes.empty()) {
-    std::swap(ready_nodes[random_() % ready_nodes.size()], ready_nodes.back());
-    const uint32_t n = ready_nodes.back();
-    ready_nodes.pop_back();
-    if (!execute(exec.calls[n], call_text(exec.calls, n))) return CUDA_SUCCESS;
-    for (const uint32_t next : after[n]) {
-      if (--waiting[next] == 0) ready_nodes.push_back(next);
-    }
-  }
-  return CUDA_SUCCESS;
-}
-
-CUresult State::cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  const std::lock_guard lock(mutex_);
-  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
-  Exec* launched = find(execs_, number_of(exec));
-  if (!launched || !find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
-  return launch(*launched, number_of(stream));
 }
 
 CUresult State::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
@@ -196,7 +178,7 @@ CUresult State::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
   if (!room_for(bytes_to_run(call), "to simulate " + who)) return CUDA_ERROR_OUT_OF_MEMORY;
   begin_operation(number_of(stream));
   touch(number_of(stream), ranges_of(call), who);
-  if (failed_ == CUDA_SUCCESS) execute(call, who);
+  if (failed_ == CUDA_SUCCESS) execute(call, who, nullptr);
   return CUDA_SUCCESS;
 }
 

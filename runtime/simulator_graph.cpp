@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 
 #include "runtime/simulator_state.hpp"
 
@@ -13,7 +14,7 @@ bool same_edge_data(const CUgraphEdgeData& a, const CUgraphEdgeData& b) {
   return a.from_port == b.from_port && a.to_port == b.to_port && a.type == b.type;
 }
 
-bool valid_edge_data(const CUgraphEdgeData& d) {
+bool valid_edge_data(const CUgraphEdgeData& d, bool between_kernels) {
   if (std::any_of(std::begin(d.reserved), std::end(d.reserved), [](auto x) { return x != 0; })) {
     return false;
   }
@@ -22,14 +23,7 @@ bool valid_edge_data(const CUgraphEdgeData& d) {
   const bool programmatic = (d.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC ||
                              d.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) &&
                             d.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-  return d.to_port == 0 && (full || programmatic);
-}
-
-template <class Params>
-LaunchShape shape_of(const Params& p) {
-  return {{p.gridDimX, p.gridDimY, p.gridDimZ},
-          {p.blockDimX, p.blockDimY, p.blockDimZ},
-          p.sharedMemBytes};
+  return d.to_port == 0 && (full || (programmatic && between_kernels));
 }
 
 }  // namespace
@@ -75,11 +69,75 @@ CUresult State::cuGraphCreate(CUgraph* graph, unsigned flags) {
 
 CUresult State::cuGraphDestroy(CUgraph graph) {
   const std::lock_guard lock(mutex_);
-  const auto found = graphs_.find(number_of(graph));
-  if (found == graphs_.end()) return CUDA_ERROR_INVALID_HANDLE;
-  for (const uint64_t node : found->second.nodes) nodes_.erase(node);
-  graphs_.erase(found);
+  const Graph* known = find(graphs_, number_of(graph));
+  if (!known) return CUDA_ERROR_INVALID_HANDLE;
+  if (known->owner != 0) return CUDA_ERROR_INVALID_VALUE;  // goes with its conditional node
+  destroy(number_of(graph));
   return ready();
+}
+
+void State::destroy(uint64_t graph) {
+  const auto found = graphs_.find(graph);
+  for (const Node& node : found->second.nodes) {
+    nodes_.erase(node.handle);
+    if (!node.conditional) continue;
+    for (const CUgraph body : node.conditional->bodies) destroy(number_of(body));
+  }
+  for (const uint64_t handle : found->second.handles) handles_.erase(handle);
+  graphs_.erase(found);
+}
+
+bool State::is_inside(uint64_t graph, uint64_t outer) const {
+  while (graph != 0 && graph != outer) graph = graphs_.at(graph).owner;
+  return graph == outer;
+}
+
+CUresult State::cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph,
+                                               CUcontext context, unsigned default_value,
+                                               unsigned flags) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  Graph* owner = find(graphs_, number_of(graph));
+  if (!owner) return CUDA_ERROR_INVALID_HANDLE;
+  if (!handle || flags > CU_GRAPH_COND_ASSIGN_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
+  if (context && number_of(context) != kContext) return CUDA_ERROR_INVALID_CONTEXT;
+  *handle = new_handle();
+  owner->handles.push_back(*handle);
+  HandleState& state = handles_[*handle];
+  state.graph = number_of(graph);
+  if (flags == CU_GRAPH_COND_ASSIGN_DEFAULT) state.initial = default_value;
+  return CUDA_SUCCESS;
+}
+
+CUresult State::add_conditional(uint64_t graph, CUDA_CONDITIONAL_NODE_PARAMS& params, Node& node) {
+  HandleState* handle = find(handles_, params.handle);
+  if (!handle || handle->used || !is_inside(graph, handle->graph)) return CUDA_ERROR_INVALID_VALUE;
+  if (number_of(params.ctx) != kContext) return CUDA_ERROR_INVALID_CONTEXT;
+  unsigned most = 0;
+  switch (params.type) {
+    case CU_GRAPH_COND_TYPE_IF:
+      most = 2;
+      break;
+    case CU_GRAPH_COND_TYPE_WHILE:
+      most = 1;
+      break;
+    case CU_GRAPH_COND_TYPE_SWITCH:
+      most = UINT_MAX;
+      break;
+  }
+  if (params.size < 1 || params.size > most) return CUDA_ERROR_INVALID_VALUE;
+  handle->used = true;
+  node.conditional = std::make_shared<Conditional>();
+  node.conditional->handle = params.handle;
+  node.conditional->type = params.type;
+  node.conditional->initial = handle->initial;
+  for (unsigned i = 0; i < params.size; ++i) {
+    const uint64_t body = new_handle();
+    graphs_[body].owner = graph;
+    node.conditional->bodies.push_back(handle_of<CUgraph>(body));
+  }
+  params.phGraph_out = node.conditional->bodies.data();
+  return CUDA_SUCCESS;
 }
 
 CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* from,
@@ -90,43 +148,46 @@ CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
   Graph* owner = find(graphs_, number_of(graph));
   if (!owner) return CUDA_ERROR_INVALID_HANDLE;
   if (!node || !params || (count > 0 && !from)) return CUDA_ERROR_INVALID_VALUE;
-  if (params->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
-  const auto* tail = reinterpret_cast<const char*>(&params->kernel + 1);
+  const bool conditional = params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  if (!conditional && params->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto* tail = conditional ? reinterpret_cast<const char*>(&params->conditional + 1)
+                                 : reinterpret_cast<const char*>(&params->kernel + 1);
   const auto* end = reinterpret_cast<const char*>(params + 1);
   if (std::any_of(tail, end, [](char c) { return c != 0; }) ||
       std::any_of(std::begin(params->reserved0), std::end(params->reserved0),
                   [](int x) { return x != 0; })) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const CUDA_KERNEL_NODE_PARAMS_v3& kernel = params->kernel;
-  const Function* function =
-      find(functions_, kernel.func ? number_of(kernel.func) : number_of(kernel.kern));
-  if (!function) return CUDA_ERROR_INVALID_HANDLE;
 
-  std::vector<GraphEdge> incoming;
+  Node added;
   for (size_t i = 0; i < count; ++i) {
     const auto* known = find(nodes_, number_of(from[i]));
     if (!known) return CUDA_ERROR_INVALID_HANDLE;
     if (known->first != number_of(graph)) return CUDA_ERROR_INVALID_VALUE;
     const CUgraphEdgeData data = edges ? edges[i] : CUgraphEdgeData{};
-    if (!valid_edge_data(data)) return CUDA_ERROR_INVALID_VALUE;
-    const bool twice = std::any_of(incoming.begin(), incoming.end(),
+    const bool kernels = !conditional && !owner->nodes[known->second].conditional;
+    if (!valid_edge_data(data, kernels)) return CUDA_ERROR_INVALID_VALUE;
+    const bool twice = std::any_of(added.incoming.begin(), added.incoming.end(),
                                    [&](const GraphEdge& e) { return e.from == known->second; });
     if (twice) return CUDA_ERROR_INVALID_VALUE;
-    incoming.push_back({known->second, data});
+    added.incoming.push_back({known->second, data});
   }
-  Call call;
-  if (const CUresult r =
-          check_launch(*function, shape_of(kernel), kernel.kernelParams, kernel.extra, &call);
-      r != CUDA_SUCCESS) {
-    return r;
+  if (conditional) {
+    const CUresult r = add_conditional(number_of(graph), params->conditional, added);
+    if (r != CUDA_SUCCESS) return r;
+  } else {
+    const CUDA_KERNEL_NODE_PARAMS_v3& kernel = params->kernel;
+    const Function* function =
+        find(functions_, kernel.func ? number_of(kernel.func) : number_of(kernel.kern));
+    if (!function) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult r =
+        check_launch(*function, shape_of(kernel), kernel.kernelParams, kernel.extra, &added.call);
+    if (r != CUDA_SUCCESS) return r;
   }
-  const uint64_t handle = new_handle();
-  nodes_[handle] = {number_of(graph), static_cast<uint32_t>(owner->nodes.size())};
-  owner->nodes.push_back(handle);
-  owner->calls.push_back(std::move(call));
-  owner->incoming.push_back(std::move(incoming));
-  *node = handle_of<CUgraphNode>(handle);
+  added.handle = new_handle();
+  nodes_[added.handle] = {number_of(graph), static_cast<uint32_t>(owner->nodes.size())};
+  *node = handle_of<CUgraphNode>(added.handle);
+  owner->nodes.push_back(std::move(added));
   return CUDA_SUCCESS;
 }
 
@@ -138,10 +199,10 @@ CUresult State::cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* t
   if (!owner) return CUDA_ERROR_INVALID_HANDLE;
   size_t i = 0;
   for (size_t n = 0; n < owner->nodes.size(); ++n) {
-    for (const GraphEdge& e : owner->incoming[n]) {
+    for (const GraphEdge& e : owner->nodes[n].incoming) {
       if (from && to && i < *count) {
-        from[i] = handle_of<CUgraphNode>(owner->nodes[e.from]);
-        to[i] = handle_of<CUgraphNode>(owner->nodes[n]);
+        from[i] = handle_of<CUgraphNode>(owner->nodes[e.from].handle);
+        to[i] = handle_of<CUgraphNode>(owner->nodes[n].handle);
         if (edges) {
           edges[i] = e.data;
         } else if (!same_edge_data(e.data, CUgraphEdgeData{})) {
@@ -152,71 +213,6 @@ CUresult State::cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* t
     }
   }
   *count = from ? std::min(*count, i) : i;
-  return CUDA_SUCCESS;
-}
-
-CUresult State::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
-                                             CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
-  const std::lock_guard lock(mutex_);
-  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
-  const Graph* source = find(graphs_, number_of(graph));
-  if (!source) return CUDA_ERROR_INVALID_HANDLE;
-  if (!params || params->flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  Exec made;
-  made.graph = number_of(graph);
-  made.calls = source->calls;
-  for (size_t n = 0; n < source->nodes.size(); ++n) {
-    std::vector<uint32_t> before;
-    for (const GraphEdge& e : source->incoming[n]) {
-      // Behind a programmatic edge a kernel may start at any time: only its own wait orders it.
-      const bool full = e.data.type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT;
-      if (full || source->calls[n].record->waits) before.push_back(e.from);
-    }
-    made.before.push_back(std::move(before));
-  }
-  const uint64_t handle = new_handle();
-  execs_[handle] = std::move(made);
-  params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
-  params->hErrNode_out = nullptr;
-  *exec = handle_of<CUgraphExec>(handle);
-  return CUDA_SUCCESS;
-}
-
-CUresult State::cuGraphExecDestroy(CUgraphExec exec) {
-  const std::lock_guard lock(mutex_);
-  if (execs_.erase(number_of(exec)) == 0) return CUDA_ERROR_INVALID_HANDLE;
-  return ready();
-}
-
-CUresult State::cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                               const CUDA_KERNEL_NODE_PARAMS* params) {
-  const std::lock_guard lock(mutex_);
-  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
-  Exec* patched = find(execs_, number_of(exec));
-  const auto* known = find(nodes_, number_of(node));
-  if (!patched || !known) return CUDA_ERROR_INVALID_HANDLE;
-  if (known->first != patched->graph || !params) return CUDA_ERROR_INVALID_VALUE;
-  const Function* function =
-      find(functions_, params->func ? number_of(params->func) : number_of(params->kern));
-  if (!function) return CUDA_ERROR_INVALID_HANDLE;
-  Call call;
-  if (const CUresult r =
-          check_launch(*function, shape_of(*params), params->kernelParams, params->extra, &call);
-      r != CUDA_SUCCESS) {
-    return r;
-  }
-  patched->calls[known->second] = std::move(call);
-  patched->races.reset();
-  return CUDA_SUCCESS;
-}
-
-CUresult State::cuGraphUpload(CUgraphExec exec, CUstream stream) {
-  const std::lock_guard lock(mutex_);
-  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
-  if (!find(execs_, number_of(exec)) || !find_stream(number_of(stream))) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
-  begin_operation(number_of(stream));
   return CUDA_SUCCESS;
 }
 

@@ -13,7 +13,7 @@
 namespace braid::runtime {
 namespace {
 
-constexpr std::string_view kMagic = "braid-simulator-image 1 ";
+constexpr std::string_view kMagic = "braid-simulator-image 2 ";
 constexpr size_t kLengthDigits = 16;
 
 }  // namespace
@@ -23,10 +23,11 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module) 
   for (const Kernel& k : program.kernels) {
     if (k.module != module) continue;
     const std::string body = ir::print(k.body);
-    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.parts,
-                           k.waits ? 1 : 0, k.launch.grid[0], k.launch.grid[1], k.launch.grid[2],
-                           k.launch.block[0], k.launch.block[1], k.launch.block[2],
-                           k.launch.shared_bytes, k.args.size(), body.size());
+    records +=
+        fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.parts,
+                    k.guard ? std::to_string(*k.guard) : "-", k.waits ? 1 : 0, k.launch.grid[0],
+                    k.launch.grid[1], k.launch.grid[2], k.launch.block[0], k.launch.block[1],
+                    k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
     for (const ArgSlot& slot : k.args) {
       records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
                              slot.type.shape.rank());
@@ -78,19 +79,24 @@ bool bind_slots(KernelRecord& record, std::string* why) {
   Wanted of_body;
   for (const ir::Op& op : record.body.ops()) {
     if (op.kind != ir::OpKind::input && op.kind != ir::OpKind::param) continue;
-    of_body[std::string(record.body.strings[op.name])] = {
-        op.kind == ir::OpKind::input ? Bound::input : Bound::param, record.body.type(op.result)};
+    const Bound bound = op.kind == ir::OpKind::input                       ? Bound::input
+                        : std::holds_alternative<ir::HandleAttr>(op.attrs) ? Bound::handle
+                        : std::holds_alternative<ir::RingAttr>(op.attrs)   ? Bound::ring
+                                                                           : Bound::param;
+    of_body[std::string(record.body.strings[op.name])] = {bound, record.body.type(op.result)};
   }
   for (const ir::Output& output : record.body.outputs) {
     of_body[output.name] = {Bound::output, record.body.type(output.value)};
   }
-  if (record.parts == 0 || record.args.size() != of_body.size() * record.parts) {
+  const size_t slots = record.args.size() - (record.guard && !record.args.empty() ? 1 : 0);
+  if (record.parts == 0 || slots != of_body.size() * record.parts) {
     *why = fmt::format("kernel {} has {} arguments, its body {} in each of {} parts", record.symbol,
-                       record.args.size(), of_body.size(), record.parts);
+                       slots, of_body.size(), record.parts);
     return false;
   }
   Wanted wanted;  // by the rest of a part
-  for (const ArgSlot& slot : record.args) {
+  for (size_t i = 0; i < slots; ++i) {
+    const ArgSlot& slot = record.args[i];
     if (wanted.empty()) wanted = of_body;
     const auto found = wanted.find(slot.name);
     if (found == wanted.end() || found->second.second != slot.type) {
@@ -98,9 +104,10 @@ bool bind_slots(KernelRecord& record, std::string* why) {
       return false;
     }
     const Bound bound = found->second.first;
-    const bool role_fits = bound == Bound::input    ? slot.role == Role::in
-                           : bound == Bound::output ? slot.role == Role::out
-                                                    : true;
+    const bool role_fits = bound == Bound::input   ? slot.role == Role::in
+                           : bound == Bound::param ? true
+                           : bound == Bound::ring  ? slot.role == Role::inout
+                                                   : slot.role == Role::out;
     if (!role_fits) {
       *why = fmt::format("argument '{}' of kernel {} has role {}, which its body does not allow",
                          slot.name, record.symbol, name_of(slot.role));
@@ -109,16 +116,24 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     record.bound.push_back(bound);
     wanted.erase(found);
   }
+  if (record.guard) record.bound.push_back(Bound::guard);
   return true;
 }
 
 bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   *why = "the image is damaged";
   size_t slots = 0, length = 0;
+  std::string guard;
   auto& [grid, block, shared] = record.launch;
-  if (!(in >> record.symbol >> record.parts >> record.waits >> grid[0] >> grid[1] >> grid[2] >>
-        block[0] >> block[1] >> block[2] >> shared >> slots >> length)) {
+  if (!(in >> record.symbol >> record.parts >> guard >> record.waits >> grid[0] >> grid[1] >>
+        grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >> length)) {
     return false;
+  }
+  if (guard != "-") {
+    int32_t number = 0;
+    const auto parsed = std::from_chars(guard.data(), guard.data() + guard.size(), number);
+    if (parsed.ec != std::errc() || slots == 0) return false;
+    record.guard = number;
   }
   for (size_t i = 0; i < slots; ++i) {
     ArgSlot slot;

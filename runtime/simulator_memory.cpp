@@ -136,7 +136,13 @@ CUresult State::cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
 
 CUresult State::cuMemFreeHost(void* memory) {
   const std::lock_guard lock(mutex_);
-  if (host_memory_.erase(memory) == 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto found = host_memory_.find(memory);
+  if (found == host_memory_.end()) return CUDA_ERROR_INVALID_VALUE;
+  const std::vector<std::byte>& block = found->second;
+  std::erase_if(uploads_, [&](const Upload& u) {  // the call waits for the device
+    return u.from >= block.data() && u.from < block.data() + block.size();
+  });
+  host_memory_.erase(found);
   observe();
   return ready();
 }
@@ -152,6 +158,12 @@ CUresult State::copy_in(uint64_t to, const void* from, size_t bytes, uint64_t st
   touch(stream, {{to, to + bytes, true}}, "a copy from the host");
   std::memcpy(memory->bytes.data() + (to - base), from, bytes);
   std::fill_n(memory->written.begin() + static_cast<int64_t>(to - base), bytes, uint8_t{1});
+  const auto* source = static_cast<const std::byte*>(from);
+  for (const auto& [start, block] : host_memory_) {
+    if (source < block.data() || source >= block.data() + block.size()) continue;
+    uploads_.push_back(
+        {source, bytes, hash_of(source, bytes), stream, streams_.at(stream).clock.at(stream)});
+  }
   return CUDA_SUCCESS;
 }
 
@@ -172,7 +184,7 @@ CUresult State::cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   const CUresult result = copy_in(to, from, bytes, 0);
-  merge(host_, streams_[0].clock);
+  wait_for(streams_[0].clock);
   return result == CUDA_SUCCESS ? observe() : result;
 }
 
@@ -180,7 +192,7 @@ CUresult State::cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   const CUresult result = copy_out(to, from, bytes, 0);
-  merge(host_, streams_[0].clock);
+  wait_for(streams_[0].clock);
   return result == CUDA_SUCCESS ? observe() : result;
 }
 

@@ -3,28 +3,36 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "ir/interpret.hpp"
+#include "ir/ring.hpp"
 #include "runtime/simulator.hpp"
 
 namespace braid::runtime::sim {
+
+inline constexpr uint64_t kContext = 0x51000000;  // the handle of the one context
 
 /// What has happened before a point in time: per stream, how many of its operations.
 using Clock = std::map<uint64_t, uint64_t>;
 void merge(Clock& into, const Clock& from);
 
-/// Bytes [low, high) of the device's address space.
+/// Bytes [low, high) of the device's address space, or the value of a conditional node, whose place
+/// is its handle: no memory has such an address.
 struct Range {
   uint64_t low = 0, high = 0;
   bool write = false;
   size_t slot = 0;  // the argument of the kernel that reaches them
+  bool handle = false;
 };
 
 /// An operation that touched bytes of an allocation.
@@ -40,7 +48,9 @@ struct Allocation {
   std::vector<Touch> touches;    // the latest ones: what newer ones imply is dropped
 };
 
-enum class Bound : uint8_t { input, param, output };
+/// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`:
+/// none of the body's.
+enum class Bound : uint8_t { input, param, output, handle, ring, guard };
 
 /// A kernel record of an image.
 struct KernelRecord {
@@ -51,6 +61,7 @@ struct KernelRecord {
   LaunchShape launch;
   bool waits = false;
   std::vector<InPlace> in_place;
+  std::optional<int32_t> guard;  // runs only if its last argument holds this
   ir::Graph body;
 };
 using RecordPtr = std::shared_ptr<const KernelRecord>;
@@ -75,8 +86,9 @@ struct Call {
   std::vector<uint64_t> args;
 };
 
-/// "node 3 (row_relu_1a2b)".
-std::string call_text(const std::vector<Call>& calls, size_t index);
+/// Writes a message into the ring, or counts it as dropped.
+void append(RingControl& control, const ir::Message& message);
+void end_launch(RingControl& control);
 /// The bytes a call reads and writes, without empty ones.
 std::vector<Range> ranges_of(const Call& call);
 /// Bytes of the host's memory that running a call takes: what the interpreter holds, and each
@@ -85,34 +97,99 @@ uint64_t bytes_to_run(const Call& call);
 /// Bytes that a control group (version 2) has left, given its folder; nothing if it sets no limit.
 /// Cached files count as free: the system drops them first.
 std::optional<uint64_t> free_in_control_group(const std::string& folder);
-/// A sentence for each pair of calls that touch the same bytes, one of them writing, with no path
-/// between them. `before[i]` lists calls that end before call i starts, all smaller than i.
-std::vector<std::string> find_races(const std::vector<Call>& calls,
-                                    const std::vector<std::vector<uint32_t>>& before);
 
 struct GraphEdge {
   uint32_t from = 0;
   CUgraphEdgeData data{};
 };
 
-struct Graph {
-  std::vector<uint64_t> nodes;  // handles; an edge never leads to an earlier node
-  std::vector<Call> calls;
-  std::vector<std::vector<GraphEdge>> incoming;
+struct Conditional {
+  uint64_t handle = 0;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<CUgraph> bodies;
+  /// At the start of each launch; without one the value is undefined until a kernel sets it.
+  std::optional<uint32_t> initial;
 };
+
+struct Node {
+  uint64_t handle = 0;
+  Call call;                                 // of a kernel node
+  std::shared_ptr<Conditional> conditional;  // null for a kernel node
+  std::vector<GraphEdge> incoming;
+};
+
+struct Graph {
+  std::vector<Node> nodes;        // an edge never leads to an earlier one
+  uint64_t owner = 0;             // of the body of a conditional node: the graph with that node
+  std::vector<uint64_t> handles;  // of conditional nodes, made in this graph
+};
+
+/// What cuGraphConditionalHandleCreate made.
+struct HandleState {
+  uint64_t graph = 0;
+  std::optional<uint32_t> initial;
+  bool used = false;  // by a node
+};
+
+/// An instantiated graph and the bodies of its conditional nodes, each with its nodes in one piece:
+/// the outermost first, a body behind the graph that it is in.
+struct Nest {
+  struct Graph {
+    uint32_t first = 0, end = 0;   // of `nodes`
+    uint32_t owner = UINT32_MAX;   // the conditional node that runs it
+    uint32_t side = 0, depth = 0;  // as which of its bodies; how many conditional nodes around
+  };
+  struct Node {
+    Call call;
+    std::shared_ptr<const Conditional> conditional;
+    uint32_t graph = 0;
+    std::vector<uint32_t> before;  // nodes of the same graph that end before it starts, all smaller
+    std::vector<uint32_t> sides;   // of `graphs`
+  };
+  std::vector<Graph> graphs;
+  std::vector<Node> nodes;
+};
+/// "node 3 (row_relu_1a2b)", "node 0 (row_add_77aa) in body 1 of node 2".
+std::string node_text(const Nest& nest, uint32_t node);
+/// What a node itself reads and writes; of a conditional node its value.
+std::vector<Range> ranges_of(const Nest::Node& node);
+/// A sentence for each pair of nodes that touch the same bytes, one of them writing, with no path
+/// between them, or between the conditional nodes of one graph that contain them. Nodes of
+/// different bodies of a conditional node never run together; different runs of one body follow
+/// each other.
+std::vector<std::string> find_races(const Nest& nest);
 
 struct Exec {
   uint64_t graph = 0;
-  std::vector<Call> calls;
-  std::vector<std::vector<uint32_t>> before;
+  std::map<uint64_t, uint32_t> places;  // by graph: which of nest.graphs it is
+  Nest nest;
   std::optional<std::vector<std::string>> races;  // nothing: to be found at the next launch
   Clock clock;                                    // of the last launch: launches do not overlap
 };
+
+/// The values of conditional nodes during one launch, by handle.
+struct HandleValue {
+  std::optional<uint32_t> now;  // nothing: undefined
+  bool keeps = false;           // has a default, which stays until another one is set
+};
+using HandleValues = std::map<uint64_t, HandleValue>;
 
 struct StreamState {
   Clock clock;
   bool blocking = false;  // ordered with the legacy default stream
 };
+
+/// A copy from page-locked memory of the host's, which must stay as it is until the copy is over.
+struct Upload {
+  const std::byte* from = nullptr;
+  size_t bytes = 0;
+  size_t hash = 0;  // of what was copied
+  uint64_t stream = 0, sequence = 0;
+};
+
+inline size_t hash_of(const std::byte* bytes, size_t count) {
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), count});
+}
 
 struct EventState {
   Clock clock;
@@ -158,6 +235,9 @@ class State final : public Simulator {
 
   // Order.
   StreamState* find_stream(uint64_t handle);
+  /// The host has waited for everything before `clock`. Reports page-locked bytes that changed
+  /// while a copy of them might not have been over.
+  void wait_for(const Clock& clock);
   /// The next operation on a stream; its clock is the stream's afterwards.
   void begin_operation(uint64_t stream);
   /// Enters what an operation touches; reports accesses that are not ordered with earlier ones.
@@ -166,11 +246,32 @@ class State final : public Simulator {
   // Kernels.
   CUresult check_launch(const Function& function, const LaunchShape& shape, void** params,
                         void** extra, Call* call);
-  /// Runs a kernel. False if it failed, which was then reported.
-  bool execute(const Call& call, const std::string& who);
-  bool execute_part(const Call& call, uint32_t part, const std::string& who);
+  struct Place {
+    Allocation* memory = nullptr;
+    uint64_t offset = 0;
+  };
+  /// Runs a kernel. False if it failed, which was then reported. `values` are those that it may
+  /// set: null outside graphs.
+  bool execute(const Call& call, const std::string& who, HandleValues* values);
+  bool execute_part(const Call& call, uint32_t part, const std::string& who, HandleValues* values);
+  /// Finds an argument's bytes and copies them to `value`. False if that failed.
+  bool read_argument(const Call& call, size_t slot, const std::string& who, HostTensor& value,
+                     Place& place);
+  bool set_handle(uint64_t handle, const HostTensor& value, const std::string& who,
+                  HandleValues* values);
+  /// Appends what the sends of a kernel's body gave, in op order. False if there is no ring.
+  bool send(const ir::Graph& body, const std::vector<ir::Message>& messages, RingControl& control,
+            const std::string& who);
   /// Runs nothing if one of its kernels needs more memory than there is.
   CUresult launch(Exec& exec, uint64_t stream);
+  friend class Run;
+
+  // Graphs.
+  /// Whether `graph` is `outer` or lies inside it.
+  bool is_inside(uint64_t graph, uint64_t outer) const;
+  CUresult add_conditional(uint64_t graph, CUDA_CONDITIONAL_NODE_PARAMS& params, Node& node);
+  void destroy(uint64_t graph);
+  Nest nest_of(uint64_t graph, std::map<uint64_t, uint32_t>& places) const;
 
   mutable std::mutex mutex_;
   SimOptions options_;
@@ -190,16 +291,26 @@ class State final : public Simulator {
   uint64_t next_address_ = 0x7f0000000000;
   Table<Allocation> memory_;  // by base address
   std::map<void*, std::vector<std::byte>> host_memory_;
-  Table<uint64_t> freed_;  // base address -> bytes; addresses are never given out again
+  std::vector<Upload> uploads_;  // those that the host has not waited for
+  Table<uint64_t> freed_;        // base address -> bytes; addresses are never given out again
   Table<Library> libraries_;
   Table<Function> functions_;
   Table<Graph> graphs_;
   Table<std::pair<uint64_t, uint32_t>> nodes_;  // -> graph, index
+  Table<HandleState> handles_;
   Table<Exec> execs_;
   Table<StreamState> streams_{{0, StreamState{{}, true}}};
   Table<EventState> events_;
   Clock host_;
 };
+
+/// Of the versions of the parameter struct that calls take.
+template <class Params>
+LaunchShape shape_of(const Params& p) {
+  return {{p.gridDimX, p.gridDimY, p.gridDimZ},
+          {p.blockDimX, p.blockDimY, p.blockDimZ},
+          p.sharedMemBytes};
+}
 
 template <class H>
 uint64_t number_of(H handle) {

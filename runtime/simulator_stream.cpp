@@ -21,6 +21,21 @@ const char* verb(const Range& range) { return range.write ? "writes" : "reads"; 
 
 StreamState* State::find_stream(uint64_t handle) { return find(streams_, handle); }
 
+void State::wait_for(const Clock& clock) {
+  merge(host_, clock);
+  std::erase_if(uploads_, [&](const Upload& u) {
+    const auto known = host_.find(u.stream);
+    if (known == host_.end() || known->second < u.sequence) return false;
+    if (hash_of(u.from, u.bytes) != u.hash) {
+      fail(CUDA_ERROR_LAUNCH_FAILED,
+           fmt::format("{} bytes of page-locked memory changed before the host had waited for the "
+                       "copy of them",
+                       u.bytes));
+    }
+    return true;
+  });
+}
+
 void State::begin_operation(uint64_t stream) {
   StreamState& state = streams_.at(stream);
   merge(state.clock, host_);
@@ -87,7 +102,7 @@ CUresult State::cuStreamSynchronize(CUstream stream) {
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   const StreamState* state = find_stream(number_of(stream));
   if (!state) return CUDA_ERROR_INVALID_HANDLE;
-  merge(host_, state->clock);
+  wait_for(state->clock);
   return observe();
 }
 
@@ -137,7 +152,7 @@ CUresult State::cuEventSynchronize(CUevent event) {
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   const EventState* state = find(events_, number_of(event));
   if (!state) return CUDA_ERROR_INVALID_HANDLE;
-  merge(host_, state->clock);
+  wait_for(state->clock);
   return observe();
 }
 

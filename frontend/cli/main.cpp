@@ -63,6 +63,18 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   c.add_option("--memory-limit", a.memory_limit,
                "the most bytes of temporaries, at the price of streams: 1000000, 64MiB")
       ->type_name("BYTES");
+  c.add_option("--branches", a.branches,
+               "how branches are carried out that ask for nothing themselves: auto (default, by "
+               "price), select, predicate, node or host")
+      ->check(CLI::IsMember({"auto", "select", "predicate", "node", "host"}));
+  c.add_option("--loops", a.loops, "likewise loops: auto (default), unroll, node or host")
+      ->check(CLI::IsMember({"auto", "unroll", "node", "host"}));
+  c.add_option("--unroll", a.unroll,
+               "copies of the body in one iteration of a WHILE node (default: by price)")
+      ->check(CLI::Range(1, kMaxUnroll));
+  c.add_option("--unroll-limit", a.unroll_limit,
+               "kernels that a loop may become when it is unrolled by price (default 4096)")
+      ->check(CLI::Range(int64_t{0}, kMaxUnrolledKernels));
   c.add_option("--on-break", a.on_break,
                "what to do where an op stands outside graphs: allow (default), warn or error")
       ->check(CLI::IsMember({"allow", "warn", "error"}));

@@ -58,12 +58,13 @@ class Chooser {
   std::vector<std::string> origins;
   std::string origin;  // of the newest choice
 
- private:
   /// "on_break", as files write it, is the flag "on-break".
   static std::string flag_of(std::string name) {
     std::replace(name.begin(), name.end(), '_', '-');
     return name;
   }
+
+ private:
   void take(std::optional<std::string>& value, std::string text, std::string from) {
     value = std::move(text);
     origin = std::move(from);
@@ -123,15 +124,37 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
   const auto number = [](std::optional<int64_t> n) {
     return n ? std::optional(std::to_string(*n)) : std::nullopt;
   };
-  if (const auto text = chooser.choose(
-          "streams", number(file.streams),
-          a.streams != 0 ? std::optional(std::to_string(a.streams)) : std::nullopt, "--streams")) {
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), o.streams);
-    if (error != std::errc() || end != text->data() + text->size() || o.streams < 1 ||
-        o.streams > kMaxStreams) {
-      chooser.refuse("streams", *text, fmt::format("takes a number from 1 to {}", kMaxStreams));
+  const auto in_range = [&](const std::string& name, std::optional<int64_t> in_file,
+                            std::optional<int64_t> flag, int64_t low, int64_t high, auto& to) {
+    const std::string flag_text = Chooser::flag_of(name);
+    const auto text = chooser.choose(name, number(in_file), number(flag), "--" + flag_text);
+    if (!text) return;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), to);
+    if (error != std::errc() || end != text->data() + text->size() || to < low || to > high) {
+      chooser.refuse(name, *text, fmt::format("takes a number from {} to {}", low, high));
     }
-  }
+  };
+  in_range("streams", file.streams,
+           a.streams != 0 ? std::optional<int64_t>(a.streams) : std::nullopt, 1, kMaxStreams,
+           o.streams);
+  const auto lowering = [&](const std::string& name, const std::optional<std::string>& in_file,
+                            const std::string& flag, std::initializer_list<ir::Lowering> known) {
+    const auto text = chooser.choose(name, in_file, given(flag), "--" + name);
+    if (!text) return ir::Lowering::automatic;
+    std::vector<std::string_view> names;
+    for (const ir::Lowering l : known) {
+      if (name_of(l) == *text) return l;
+      names.push_back(name_of(l));
+    }
+    chooser.refuse(name, *text, fmt::format("takes {}", fmt::join(names, ", ")));
+  };
+  using L = ir::Lowering;
+  o.branches = lowering("branches", file.branches, a.branches,
+                        {L::automatic, L::select, L::predicate, L::node, L::host});
+  o.loops = lowering("loops", file.loops, a.loops, {L::automatic, L::unroll, L::node, L::host});
+  in_range("unroll", file.unroll, a.unroll, 1, kMaxUnroll, o.unroll);
+  in_range("unroll_limit", file.unroll_limit, a.unroll_limit, 0, kMaxUnrolledKernels,
+           o.unroll_limit);
   if (const auto text = chooser.choose("math", file.math, given(a.math), "--math")) {
     if (*text != "strict" && *text != "tf32") chooser.refuse("math", *text, "takes strict or tf32");
     o.math = *text == "tf32" ? Math::tf32 : Math::strict;

@@ -126,6 +126,8 @@ void Emitter::script() {
         copies(p_.calls[s.index].results, first_place(s.index) + p_.calls[s.index].args.size(),
                false);
         break;
+      case Step::Kind::region:
+        ensure(false, "no pass makes such a step");
     }
   }
   put("}}\n");

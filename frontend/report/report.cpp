@@ -203,6 +203,8 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
         if (buffer.bytes > 0) temps.push_back(b);
         break;
       case Segment::scalar:
+      case Segment::handle:
+      case Segment::ring:
         break;
     }
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -131,17 +132,30 @@ std::string function_text(Fn fn, DType t, const std::vector<std::string>& operan
   return s;
 }
 
-Signature::Signature(const ir::Graph& body, uint32_t side_by_side) : parts(side_by_side) {
+namespace {
+
+Argument::Sort sort_of(const ir::Op& param) {
+  if (std::holds_alternative<ir::HandleAttr>(param.attrs)) return Argument::Sort::handle;
+  if (std::holds_alternative<ir::RingAttr>(param.attrs)) return Argument::Sort::ring;
+  return Argument::Sort::memory;
+}
+
+}  // namespace
+
+Signature::Signature(const ir::Graph& body, uint32_t side_by_side,
+                     const std::optional<Guard>& guarded_by)
+    : parts(side_by_side), guard(guarded_by) {
+  ensure(parts == 1 || !guard, "a guarded kernel has several parts");
   size_t inputs = 0, params = 0;
   for (const ir::Op& op : body.ops()) {
     if (op.kind == ir::OpKind::input) {
       args.push_back({fmt::format("a{}", inputs++), op.result, body.type(op.result)});
     } else if (op.kind == ir::OpKind::param) {
-      args.push_back({fmt::format("s{}", params++), op.result, body.type(op.result)});
+      args.push_back({fmt::format("s{}", params++), op.result, body.type(op.result), sort_of(op)});
+      writes_in_place |= args.back().sort == Argument::Sort::memory;
     }
   }
   leading = args.size();
-  writes_in_place = params != 0;
   for (size_t i = 0; i < body.outputs.size(); ++i) {
     const ir::ValueId v = body.outputs[i].value;
     ensure(!body.value(v).state, "a kernel body gives out a state version");
@@ -163,8 +177,10 @@ size_t Signature::arg_of(ir::ValueId v) const {
 namespace {
 
 /// "const float* __restrict__ ".
-std::string pointer_text(const Signature& signature, size_t arg) {
+std::string argument_type(const Signature& signature, size_t arg) {
   const Argument& a = signature.args[arg];
+  if (a.sort == Argument::Sort::handle) return "unsigned long long ";
+  if (a.sort == Argument::Sort::ring) return "braid_ring* ";
   const bool constant = arg < signature.leading && a.name[0] == 'a';
   return fmt::format("{}{}*{} ", constant ? "const " : "", storage_type(a.type.dtype),
                      signature.writes_in_place || a.in_place ? "" : " __restrict__");
@@ -174,11 +190,11 @@ std::string name_in_part(const Argument& a, uint32_t part) {
   return fmt::format("p{}_{}", part, a.name);
 }
 
-/// Names the pointers of the block's part like those of a kernel of one part.
+/// Names the arguments of the block's part like those of a kernel of one part.
 std::vector<std::string> choose_part(const Signature& signature) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < signature.args.size(); ++i) {
-    lines.push_back(pointer_text(signature, i) + signature.args[i].name + ";");
+    lines.push_back(argument_type(signature, i) + signature.args[i].name + ";");
   }
   lines.push_back("switch (blockIdx.y) {");
   for (uint32_t part = 0; part < signature.parts; ++part) {
@@ -193,6 +209,12 @@ std::vector<std::string> choose_part(const Signature& signature) {
   return lines;
 }
 
+std::string leave_unless(const Guard& guard) {
+  const std::string value = load_text(guard.dtype, "*guard");
+  if (guard.dtype != DType::b1) return fmt::format("if ({} != {}) return;", value, guard.value);
+  return fmt::format("if ({}{}) return;", guard.value != 0 ? "!" : "", value);
+}
+
 }  // namespace
 
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
@@ -200,18 +222,30 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
   std::string s;
   std::istringstream bir(ir::print(body));
   for (std::string line; std::getline(bir, line);) s += line.empty() ? "//\n" : "// " + line + "\n";
+  // The driver's own, which resolves it. Declared where it is called alone: what does without has
+  // no symbol that is left open.
+  const bool sets_handles =
+      std::any_of(signature.args.begin(), signature.args.end(),
+                  [](const Argument& a) { return a.sort == Argument::Sort::handle; });
+  if (sets_handles) {
+    s += "extern \"C\" __device__ void cudaGraphSetConditional(unsigned long long, unsigned);\n";
+  }
   s += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(\n", bounds, symbol);
-  std::vector<std::string> pointers;
+  std::vector<std::string> arguments;
   for (uint32_t part = 0; part < signature.parts; ++part) {
     for (size_t i = 0; i < signature.args.size(); ++i) {
       const Argument& a = signature.args[i];
-      pointers.push_back("    " + pointer_text(signature, i) +
-                         (signature.parts == 1 ? a.name : name_in_part(a, part)));
+      arguments.push_back("    " + argument_type(signature, i) +
+                          (signature.parts == 1 ? a.name : name_in_part(a, part)));
     }
   }
-  s += fmt::format("{}) {{\n", fmt::join(pointers, ",\n"));
+  if (signature.guard) {
+    arguments.push_back(fmt::format("    const {}* guard", storage_type(signature.guard->dtype)));
+  }
+  s += fmt::format("{}) {{\n", fmt::join(arguments, ",\n"));
   std::vector<std::string> all;
   if (signature.parts > 1 && !lines.empty()) all = choose_part(signature);
+  if (signature.guard && !lines.empty()) all.push_back(leave_unless(*signature.guard));
   all.insert(all.end(), lines.begin(), lines.end());
   int depth = 1;
   for (const std::string& line : all) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -43,32 +44,36 @@ std::string cast_text(DType from, DType to, std::string_view x);
 std::string function_text(Fn fn, DType t, const std::vector<std::string>& operands);
 
 struct Argument {
+  enum class Sort : uint8_t { memory, handle, ring };
   std::string name;   // a0.. inputs, s0.. params, r0.. outputs
   ir::ValueId value;  // the input's, the param's first state, or the output
   TensorType type;
+  Sort sort = Sort::memory;
   bool in_place = false;  // may have the bytes of another argument
 };
 
-/// The kernel's pointer arguments in the order of Family::emit. The text is written for one part,
+/// The kernel's arguments in the order of Family::emit. The text is written for one part,
 /// in terms of `args`; kernel_text has the block pick its part's.
 struct Signature {
-  explicit Signature(const ir::Graph& body, uint32_t side_by_side = 1);
+  explicit Signature(const ir::Graph& body, uint32_t side_by_side = 1,
+                     const std::optional<Guard>& guarded_by = {});
   /// What the family allows.
   void set_in_place(const std::vector<InPlace>& pairs);
   /// The argument that an input or param stands for.
   size_t arg_of(ir::ValueId v) const;
 
-  std::vector<Argument> args;  // of one part
-  uint32_t parts = 1;          // that share the device
-  size_t leading = 0;          // inputs and params; the rest are outputs
-  bool writes_in_place = false;
+  std::vector<Argument> args;    // of one part
+  uint32_t parts = 1;            // that share the device
+  size_t leading = 0;            // inputs and params; the rest are outputs
+  bool writes_in_place = false;  // a param in memory
+  std::optional<Guard> guard;
 };
 
 /// The whole function: the body's .bir as a comment, the head, `lines` indented by their depth.
 /// With several parts it takes "p0_a0", "p0_r0", "p1_a0", ... and begins by choosing among them by
 /// a branch that is the same for all threads of a block; an array of pointers would be local
-/// memory. `bounds` is its __launch_bounds__: the block's threads, and perhaps the least blocks per
-/// SM.
+/// memory. A guarded one begins by leaving. `bounds` is its __launch_bounds__: the block's threads,
+/// and perhaps the least blocks per SM.
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
                         std::string_view bounds, const std::vector<std::string>& lines);
 

@@ -27,8 +27,8 @@ const ir::Op& dot_of(const ir::Graph& body, const std::vector<Sink>& sinks) {
 }  // namespace
 
 Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                 uint32_t parts) {
-  const Signature signature(body, parts);
+                 uint32_t parts, const std::optional<Guard>& guard) {
+  const Signature signature(body, parts, guard);
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
@@ -51,7 +51,7 @@ Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
 
 std::string dot_refuses(const ir::Graph& body) {
   try {
-    dot_emit(body, "kernel", Target{}, 1);
+    dot_emit(body, "kernel", Target{}, 1, {});
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

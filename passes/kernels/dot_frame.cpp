@@ -68,6 +68,9 @@ std::vector<PlacedSink> DotFrame::placed(const At& result_at) {
   std::vector<PlacedSink> placed;
   for (const Sink& s : sinks_) {
     const TensorType& type = body_.type(s.value);
+    if (!s.stores() && result.shape.numel() != 1) {
+      throw Refusal{"it sends or decides something, and its matrix product has several elements"};
+    }
     if (type.shape.numel() != result.shape.numel()) {
       throw Refusal{fmt::format("its result {} has other elements than the matrix product {}",
                                 to_string(type), to_string(result))};

@@ -135,6 +135,9 @@ std::string ExprWriter::compute(ir::ValueId v, const At& at) {
     case OpKind::assign:
     case OpKind::update:
     case OpKind::host:
+    case OpKind::branch:
+    case OpKind::loop:
+    case OpKind::send:
       break;
   }
   throw InternalError("a state version is used as a tensor");

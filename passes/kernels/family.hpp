@@ -1,6 +1,7 @@
 // A kernel family turns the body of a fused group into CUDA C++ text and a launch shape.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,13 @@ namespace braid::kernels {
 struct Emitted {
   std::string text;  // one extern "C" __global__ function named `symbol`; helpers in prelude()
   LaunchShape launch;
+};
+
+/// A kernel that leaves at once, all threads, before it does anything else, unless the b1[] or
+/// i32[] that its last argument points to is `value`. It has one part.
+struct Guard {
+  DType dtype = DType::b1;
+  int32_t value = 0;
 };
 
 /// What is known of a kernel's launch before its text is written, for the cost model.
@@ -33,16 +41,23 @@ struct Family {
   std::string_view name;
   /// Empty if this family can compute the body; else the reason why not.
   std::string (*refuses)(const ir::Graph& body);
-  /// A kernel that computes the body `parts` times side by side, each on arguments of its own; the
-  /// grid's y axis counts the parts. Arguments, part after part: one pointer per input and param in
-  /// op order, then one per output.
-  Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target,
-                  uint32_t parts);
+  /// See emit.
+  Emitted (*write)(const ir::Graph& body, std::string_view symbol, const Target& target,
+                   uint32_t parts, const std::optional<Guard>& guard);
   /// Which outputs may have the bytes of which inputs, as slots of that order. What is listed here
   /// the text that `emit` writes must bear.
   std::vector<InPlace> (*in_place)(const ir::Graph& body, const Target& target);
   /// How `emit` would launch all parts, at a small part of its cost. Throws what `emit` throws.
   Work (*work)(const ir::Graph& body, const Target& target, uint32_t parts);
+
+  /// A kernel that computes the body `parts` times side by side, each on arguments of its own; the
+  /// grid's y axis counts the parts. Arguments, part after part: one per input and param in op
+  /// order, then one per output; at the end the guard's. Each is a pointer, that of a ring to a
+  /// RingControl, but for a param with HandleAttr, which is the 64-bit handle itself.
+  Emitted emit(const ir::Graph& body, std::string_view symbol, const Target& target, uint32_t parts,
+               const std::optional<Guard>& guard = {}) const {
+    return write(body, symbol, target, parts, guard);
+  }
 };
 
 std::span<const Family> families();

@@ -43,7 +43,7 @@ struct Domain {
 std::optional<Domain> domain_of(const ir::Graph& body, const std::vector<Sink>& sinks,
                                 const std::vector<bool>& needed, const Target& target) {
   if (sinks.empty()) return std::nullopt;
-  Domain domain{body.type(sinks[0].value).shape.numel(), false};
+  Domain domain{body.type(walked(sinks)).shape.numel(), false};
   for (const ir::Op& op : body.ops()) {
     if (!needed[op.result.index]) continue;
     if (op.kind == OpKind::dot) return std::nullopt;

@@ -435,10 +435,13 @@ __device__ inline T braid_slice_reduce(T x, void* memory, F combine) {
 }  // namespace
 
 std::string_view prelude_intrinsics() { return kIntrinsics; }
-std::string_view prelude_portable() { return kPortable; }
+std::string_view prelude_portable() {
+  static const std::string text = std::string(kPortable) + std::string(prelude_messages());
+  return text;
+}
 
 std::string_view prelude() {
-  static const std::string text = std::string(kIntrinsics) + std::string(kPortable);
+  static const std::string text = std::string(kIntrinsics) + std::string(prelude_portable());
   return text;
 }
 

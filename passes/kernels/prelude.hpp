@@ -1,4 +1,4 @@
-// The two parts of prelude(): what only a GPU compiler takes, and plain C++ on top of it.
+// The parts of prelude(): what only a GPU compiler takes, and plain C++ on top of it.
 #pragma once
 
 #include <string_view>
@@ -9,5 +9,7 @@ namespace braid::kernels {
 std::string_view prelude_intrinsics();
 /// Everything else: storage types, the functions that the scalar table calls, reductions.
 std::string_view prelude_portable();
+/// At its end: what a send calls.
+std::string_view prelude_messages();
 
 }  // namespace braid::kernels

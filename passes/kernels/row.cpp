@@ -1,6 +1,7 @@
 #include "passes/kernels/row.hpp"
 
 #include "passes/kernels/in_place.hpp"
+#include "passes/kernels/messages.hpp"
 
 namespace braid::kernels {
 
@@ -23,12 +24,13 @@ std::vector<ir::OpId> reduces_of(const ir::Graph& body, const std::vector<Sink>&
 }  // namespace
 
 Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                 uint32_t parts) {
-  Signature signature(body, parts);
+                 uint32_t parts, const std::optional<Guard>& guard) {
+  Signature signature(body, parts, guard);
   signature.set_in_place(in_place_slots(body, target));
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
+  if (sends_tensors(body, sinks)) return emit_messages(body, signature, sinks, symbol);
   return reduces.empty() ? emit_elementwise(body, signature, sinks, symbol, target)
                          : emit_reduction(body, signature, sinks, reduces, symbol, target);
 }
@@ -38,13 +40,16 @@ Work row_work(const ir::Graph& body, const Target& target, uint32_t parts) {
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
-  return reduces.empty() ? elementwise_work(body, signature, sinks, target)
-                         : reduction_work(body, signature, sinks, reduces, target);
+  if (sends_tensors(body, sinks)) return messages_work(body, sinks);
+  Work work = reduces.empty() ? elementwise_work(body, signature, sinks, target)
+                              : reduction_work(body, signature, sinks, reduces, target);
+  work.cycles += cycles_to_send(sinks);
+  return work;
 }
 
 std::string row_refuses(const ir::Graph& body) {
   try {
-    row_emit(body, "kernel", Target{}, 1);
+    row_emit(body, "kernel", Target{}, 1, {});
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

@@ -10,13 +10,12 @@ namespace braid::kernels {
 
 std::string row_refuses(const ir::Graph& body);
 Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                 uint32_t parts);
+                 uint32_t parts, const std::optional<Guard>& guard);
 Work row_work(const ir::Graph& body, const Target& target, uint32_t parts);
 
 /// Without reductions: a thread per element, or per four where that fills the device.
-Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
-                         const std::vector<Sink>& sinks, std::string_view symbol,
-                         const Target& target);
+Emitted emit_elementwise(const ir::Graph& body, const Signature& signature, std::vector<Sink> sinks,
+                         std::string_view symbol, const Target& target);
 Work elementwise_work(const ir::Graph& body, const Signature& signature,
                       const std::vector<Sink>& sinks, const Target& target);
 /// Whether a thread loads its elements of a row once, before the first result is stored.

@@ -7,13 +7,13 @@
 namespace braid::kernels {
 namespace {
 
-/// Every sink at the thread's element: where the walk of the first one leads, else in its own
+/// Every sink at the thread's element: where the walk of the domain leads, else in its own
 /// row-major order.
 std::vector<PlacedSink> place(const ir::Graph& body, IndexPool& pool,
                               const std::vector<Sink>& sinks, Index linear) {
-  const TensorType& domain = body.type(sinks[0].value);
+  const TensorType& domain = body.type(walked(sinks));
   Elements elements(body, pool);
-  elements.set(sinks[0].value, delinearize(pool, linear, domain.shape.extents()));
+  elements.set(walked(sinks), delinearize(pool, linear, domain.shape.extents()));
   elements.propagate();
   std::vector<PlacedSink> placed;
   for (const Sink& s : sinks) {
@@ -51,8 +51,8 @@ std::string thread_index(std::string_view type, uint32_t threads) {
 
 /// A pack of consecutive elements a thread.
 Emitted emit_packed(const ir::Graph& body, const Signature& signature,
-                    const std::vector<Sink>& sinks, std::string_view symbol, int64_t numel,
-                    const Walk& walk) {
+                    const std::vector<Sink>& sinks, const std::vector<Sink>& single,
+                    std::string_view symbol, int64_t numel, const Walk& walk) {
   const int64_t packs = numel / kPack;
   IndexPool pool;
   ExprWriter w(body, signature, pool);
@@ -67,6 +67,7 @@ Emitted emit_packed(const ir::Graph& body, const Signature& signature,
   const PackedSinks sinks_text = packed_sinks(w, k, placed);
   w.lines(sinks_text.before);
   w.lines(sinks_text.after);
+  write_single(w, single, "pack == 0");
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(walk.threads), w.finish()),
           launch_of(signature, walk.blocks(numel), walk.threads)};
@@ -74,12 +75,12 @@ Emitted emit_packed(const ir::Graph& body, const Signature& signature,
 
 }  // namespace
 
-Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
-                         const std::vector<Sink>& sinks, std::string_view symbol,
-                         const Target& target) {
-  const int64_t numel = body.type(sinks[0].value).shape.numel();
+Emitted emit_elementwise(const ir::Graph& body, const Signature& signature, std::vector<Sink> sinks,
+                         std::string_view symbol, const Target& target) {
+  const int64_t numel = body.type(walked(sinks)).shape.numel();
+  const std::vector<Sink> single = take_single(body, sinks, numel);
   const Walk walk = walk_of(numel, signature.parts, target);
-  if (walk.elements > 1) return emit_packed(body, signature, sinks, symbol, numel, walk);
+  if (walk.elements > 1) return emit_packed(body, signature, sinks, single, symbol, numel, walk);
   IndexPool pool;
   ExprWriter w(body, signature, pool);
   const std::string_view type = index_type(numel);
@@ -87,6 +88,7 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
   w.line(fmt::format("if (i >= {}) return;", numel));
   const std::vector<PlacedSink> placed = place(body, pool, sinks, pool.variable("i", numel));
   write_sinks(w, placed);
+  write_single(w, single, "i == 0");
   check_in_place(w, placed);
   return {kernel_text(body, signature, symbol, std::to_string(walk.threads), w.finish()),
           launch_of(signature, walk.blocks(numel), walk.threads)};
@@ -94,7 +96,7 @@ Emitted emit_elementwise(const ir::Graph& body, const Signature& signature,
 
 Work elementwise_work(const ir::Graph& body, const Signature& signature,
                       const std::vector<Sink>& sinks, const Target& target) {
-  const int64_t numel = body.type(sinks[0].value).shape.numel();
+  const int64_t numel = body.type(walked(sinks)).shape.numel();
   const Walk walk = walk_of(numel, signature.parts, target);
   return {.blocks = walk.blocks(numel) * signature.parts, .threads = walk.threads};
 }

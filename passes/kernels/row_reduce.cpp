@@ -100,6 +100,7 @@ class ReductionWriter {
     for (int p = 0; p < passes; ++p) write_pass(p, p + 1 < passes || !full_.empty());
     if (!full_.empty()) write_full_results();
     write_row_results();
+    write_single(writer_, single_, "blockIdx.x == 0 && threadIdx.x == 0");
     std::vector<PlacedSink> all = full_;
     all.insert(all.end(), per_row_.begin(), per_row_.end());
     check_in_place(writer_, all);
@@ -175,7 +176,11 @@ class ReductionWriter {
     return last;
   }
 
-  void place(const std::vector<Sink>& sinks) {
+  void place(std::vector<Sink> sinks) {
+    single_ = take_single(body_, sinks, rows_);
+    if (rows_ == 0 && !single_.empty()) {
+      throw Refusal{"it reduces no rows, and sends or decides something besides"};
+    }
     for (const Sink& s : sinks) {
       const TensorType& type = body_.type(s.value);
       const int64_t numel = type.shape.numel();
@@ -370,6 +375,7 @@ class ReductionWriter {
   Elements elements_;
   std::vector<Reduce> reduces_;
   std::vector<PlacedSink> full_, per_row_;
+  std::vector<Sink> single_;
   std::map<std::pair<size_t, Index>, std::string> kept_;
   int64_t rows_ = 0, cols_ = 0;
   Index row_, col_;

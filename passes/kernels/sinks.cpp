@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "passes/kernels/messages.hpp"
+
 namespace braid::kernels {
 namespace {
 
@@ -42,6 +46,17 @@ Index address(ExprWriter& writer, const PlacedSink& p) {
   return linearize(pool, at, whole);
 }
 
+/// The statements of a sink for one thread.
+std::vector<std::string> one_thread_lines(ExprWriter& writer, const Sink& sink,
+                                          const std::string& value) {
+  const Signature& signature = writer.signature();
+  if (sink.kind == Sink::Kind::handle) return handle_lines(signature.args[sink.arg], value);
+  std::vector<std::string> numbers;
+  const std::vector<ir::ValueId>& operands = writer.body().op(sink.op).operands;
+  for (size_t i = 2; i < operands.size(); ++i) numbers.push_back(writer.value(operands[i], {}));
+  return send_lines(writer.body(), sink, signature, value, numbers);
+}
+
 }  // namespace
 
 std::vector<Sink> sinks_of(const ir::Graph& body, const Signature& signature) {
@@ -50,13 +65,35 @@ std::vector<Sink> sinks_of(const ir::Graph& body, const Signature& signature) {
     sinks.push_back({Sink::Kind::output, signature.args[i].value, i, {}});
   }
   for (const ir::Op& op : body.ops()) {
-    if (op.kind != OpKind::assign && op.kind != OpKind::update) continue;
+    if (op.kind != OpKind::assign && op.kind != OpKind::update && op.kind != OpKind::send) continue;
     const size_t arg = signature.arg_of(param_of(body, op.operands[0]));
-    const auto kind = op.kind == OpKind::assign ? Sink::Kind::assign : Sink::Kind::update;
+    const bool handle = signature.args[arg].sort == Argument::Sort::handle;
+    const auto kind = op.kind == OpKind::send     ? Sink::Kind::send
+                      : op.kind == OpKind::update ? Sink::Kind::update
+                      : handle                    ? Sink::Kind::handle
+                                                  : Sink::Kind::assign;
     sinks.push_back({kind, op.operands[1], arg, body.value(op.result).def});
   }
-  std::erase_if(sinks, [&](const Sink& s) { return body.type(s.value).shape.numel() == 0; });
+  std::erase_if(sinks,
+                [&](const Sink& s) { return s.stores() && body.type(s.value).shape.numel() == 0; });
   return sinks;
+}
+
+ir::ValueId walked(const std::vector<Sink>& sinks) {
+  const auto stores =
+      std::find_if(sinks.begin(), sinks.end(), [](const Sink& s) { return s.stores(); });
+  return stores == sinks.end() ? sinks[0].value : stores->value;
+}
+
+std::vector<Sink> take_single(const ir::Graph& body, std::vector<Sink>& sinks, int64_t elements) {
+  std::vector<Sink> single;
+  if (elements == 1) return single;
+  const auto is_single = [&](const Sink& s) {
+    return !s.stores() && body.type(s.value).shape.numel() == 1;
+  };
+  std::copy_if(sinks.begin(), sinks.end(), std::back_inserter(single), is_single);
+  std::erase_if(sinks, is_single);
+  return single;
 }
 
 std::vector<bool> needed_by(const ir::Graph& body, const std::vector<Sink>& sinks) {
@@ -65,6 +102,10 @@ std::vector<bool> needed_by(const ir::Graph& body, const std::vector<Sink>& sink
     needed[s.value.index] = true;
     if (s.kind == Sink::Kind::update) {
       for (const ir::ValueId v : body.op(s.op).operands) needed[v.index] = true;
+    }
+    if (s.kind == Sink::Kind::send) {
+      const std::vector<ir::ValueId>& operands = body.op(s.op).operands;
+      for (size_t i = 2; i < operands.size(); ++i) needed[operands[i].index] = true;
     }
   }
   for (size_t i = body.ops().size(); i-- > 0;) {
@@ -146,6 +187,11 @@ void write_sinks(ExprWriter& writer, const std::vector<PlacedSink>& sinks,
   std::vector<std::string> stores;
   for (const PlacedSink& p : sinks) {
     const std::string text = writer.value(p.sink.value, p.at);
+    if (!p.sink.stores()) {
+      const std::vector<std::string> lines = one_thread_lines(writer, p.sink, text);
+      stores.insert(stores.end(), lines.begin(), lines.end());
+      continue;
+    }
     const Index linear = address(writer, p);
     const size_t arg = p.sink.arg;
     stores.push_back(fmt::format("{} = {};",
@@ -155,10 +201,23 @@ void write_sinks(ExprWriter& writer, const std::vector<PlacedSink>& sinks,
   writer.lines(stores);  // after all loads: a param may be read and written here
 }
 
+void write_single(ExprWriter& writer, const std::vector<Sink>& sinks, std::string_view first) {
+  if (sinks.empty()) return;
+  std::vector<PlacedSink> placed;
+  for (const Sink& s : sinks) {
+    const std::vector<int64_t> extents = writer.body().type(s.value).shape.extents();
+    placed.push_back({s, At(extents.size(), writer.pool().constant(0))});
+  }
+  writer.open_branch();
+  write_sinks(writer, placed);
+  const std::vector<std::string> lines = writer.close();
+  writer.block(fmt::format("if ({})", first), lines);
+}
+
 void check_in_place(ExprWriter& writer, const std::vector<PlacedSink>& sinks) {
   const Signature& signature = writer.signature();
   for (const PlacedSink& p : sinks) {
-    if (p.sink.kind == Sink::Kind::output) continue;
+    if (p.sink.kind != Sink::Kind::assign && p.sink.kind != Sink::Kind::update) continue;
     const std::string& name = signature.args[p.sink.arg].name;
     const bool whole = p.sink.kind == Sink::Kind::assign;
     for (const PlacedSink& o : sinks) {

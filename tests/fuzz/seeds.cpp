@@ -13,6 +13,7 @@
 #include "frontend/toml.hpp"
 #include "ir/file.hpp"
 #include "ir/text.hpp"
+#include "tests/unit/random_control.hpp"
 #include "tests/unit/random_program.hpp"
 #include "tests/unit/safetensors_help.hpp"
 
@@ -139,6 +140,13 @@ int main(int argc, char** argv) try {
         seeds.add_graph("golden_" + name, ir::parse(read_file(entry.path().string())));
       }
     }
+  }
+  for (uint64_t i = 0; i < 64; ++i) {
+    test::RandomControlOptions o;
+    o.ops = 6;
+    o.depth = 2;
+    o.lowerings = o.symbolic = i % 2 == 0;
+    seeds.add("bir", "control" + std::to_string(i), ir::print(test::random_control(i, o)));
   }
   std::mt19937 random(1);  // scripts of graphs, streams and host calls
   for (uint32_t i = 0; i < 16; ++i) {

@@ -174,15 +174,19 @@ TEST_CASE("integer literals keep their extremes") {
   CHECK(error("%0: i64[] = constant 9223372036854775808").find("E0101") == 0);
 }
 
-TEST_CASE("the README's example is canonical") {
+TEST_CASE("the README's examples are canonical") {
   std::ifstream file(BRAID_SOURCE_DIR "/ir/README.md");
   const std::string readme{std::istreambuf_iterator<char>(file), {}};
-  const size_t begin = readme.find("```bir\n");
-  REQUIRE(begin != std::string::npos);
-  const std::string text = readme.substr(begin + 7, readme.find("```", begin + 7) - begin - 7);
-  const Graph g = parse(text);
-  CHECK(print(g) == text);
-  CHECK(g.dims.symbols()[0].max == 64);
+  std::vector<Graph> graphs;
+  for (size_t at = 0; (at = readme.find("```bir\n", at)) != std::string::npos;) {
+    at += 7;
+    const std::string text = readme.substr(at, readme.find("```", at) - at);
+    graphs.push_back(parse(text));
+    CHECK(print(graphs.back()) == text);
+  }
+  REQUIRE(graphs.size() == 2);
+  CHECK(graphs[0].bodies.size() == 4);
+  CHECK(graphs[1].dims.symbols()[0].max == 64);
 }
 
 TEST_CASE("spaces, comments, line ends and value numbers do not matter") {
@@ -290,8 +294,9 @@ TEST_CASE("errors have a place and a remedy") {
   CHECK(error("dim B\n%0: f32[9223372036854775807*B*9] = input \"x\"") ==
         "E0604 4:1 an extent overflows 64 bits");
   CHECK(errors("") == V{"E0101 1:1 expected 'bir'"});
-  CHECK(errors("bir 2\ngraph \"g\" {\n}\n") ==
-        V{"E0105 1:5 this is version 2 of the text form, only 1 is known"});
+  CHECK(errors("bir 3\ngraph \"g\" {\n}\n") ==
+        V{"E0105 1:5 this is version 3 of the text form, known are those up to 2"});
+  CHECK(errors("bir 0\ngraph \"g\" {\n}\n")[0].find("E0105 1:5 this is version 0") == 0);
   CHECK(errors("bir 1\ngraph \"g\" {\n") == V{"E0101 3:1 expected '}'"});
   CHECK(errors(in_graph("") + "x") == V{"E0101 5:1 nothing may follow the closing '}'"});
 }

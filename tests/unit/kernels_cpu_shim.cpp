@@ -28,6 +28,13 @@ constexpr std::string_view kShim = R"cpp(
   }
   static unsigned long long braid_lanes[1024];
   static inline void __syncthreads() { braid_host.block_barrier(); }
+  static inline void __threadfence_system() {}
+  // A handle is the place of the value, which has room for four bytes.
+  extern "C" unsigned braid_sets = 0;
+  extern "C" void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
+    memcpy((void*)handle, &value, sizeof value);
+    ++braid_sets;
+  }
   static inline void __syncwarp() { braid_host.warp_barrier(); }
   static inline float __int_as_float(int bits) {
     float x;

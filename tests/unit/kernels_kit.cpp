@@ -26,12 +26,19 @@ Body::V Body::in(std::initializer_list<Dim> shape, DType dtype) {
   const ir::StrId name = graph.strings.intern(fmt::format("a{}", inputs_++));
   return graph.add({.kind = ir::OpKind::input, .type = TensorType{dtype, shape}, .name = name});
 }
-Body::V Body::param(std::initializer_list<Dim> shape, DType dtype) {
+Body::V Body::state(const TensorType& type, ir::Attrs attrs) {
   const ir::StrId name = graph.strings.intern(fmt::format("s{}", params_++));
-  return graph.add({.kind = ir::OpKind::param,
-                    .attrs = ir::ParamAttr{},
-                    .type = TensorType{dtype, shape},
-                    .name = name});
+  return graph.add(
+      {.kind = ir::OpKind::param, .attrs = std::move(attrs), .type = type, .name = name});
+}
+Body::V Body::param(std::initializer_list<Dim> shape, DType dtype) {
+  return state(TensorType{dtype, shape}, ir::ParamAttr{});
+}
+Body::V Body::handle(DType dtype) { return state(TensorType{dtype, {}}, ir::HandleAttr{}); }
+Body::V Body::ring() { return state(ir::kRingType, ir::RingAttr{}); }
+Body::V Body::send(V ring, ir::SendAttr attr, V value, std::vector<V> numbers) {
+  numbers.insert(numbers.begin(), {ring, value});
+  return graph.add({.kind = ir::OpKind::send, .attrs = attr, .operands = std::move(numbers)});
 }
 Body::V Body::read(V state) { return graph.add({.kind = ir::OpKind::read, .operands = {state}}); }
 Body::V Body::assign(V state, V value) {

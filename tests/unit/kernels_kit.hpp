@@ -20,6 +20,8 @@ class Body {
 
   V in(std::initializer_list<Dim> shape, DType dtype = DType::f32);
   V param(std::initializer_list<Dim> shape, DType dtype = DType::f32);
+  V handle(DType dtype);
+  V ring();
   V read(V state);
   V assign(V state, V value);
   V update(V state, V value, std::vector<V> starts);
@@ -38,6 +40,7 @@ class Body {
   V concat(std::vector<V> vs, int axis);
   V gather(V table, V indices, int axis);
   V scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis);
+  V send(V ring, ir::SendAttr attr, V value, std::vector<V> numbers = {});
   Body& out(V v);
   TensorType type(V v) const { return graph.type(v); }
 
@@ -45,6 +48,7 @@ class Body {
 
  private:
   V view(V v, TensorType to, ir::ViewAttr attr);
+  V state(const TensorType& type, ir::Attrs attrs);
   int inputs_ = 0, params_ = 0;
 };
 
@@ -54,11 +58,13 @@ struct KernelCase {
   ir::Graph body;
   bool local_memory = false;  // allowed to use it
   uint32_t parts = 1;
+  std::optional<kernels::Guard> guard{};
   /// In place of the family's.
   std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol)> writes{};
 
   kernels::Emitted emit() const {
-    return writes ? writes(body, name) : kernels::family(family).emit(body, name, Target{}, parts);
+    return writes ? writes(body, name)
+                  : kernels::family(family).emit(body, name, Target{}, parts, guard);
   }
 };
 /// One case per thing that the families must get right.

@@ -13,6 +13,7 @@
 #include <memory>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels_cpu_shim.hpp"
 #include "passes/kernels/cuda_text.hpp"
@@ -149,6 +150,18 @@ class Guarded {
   char *base_, *data_;
 };
 
+std::string type_of(const kernels::Argument& a) {
+  switch (a.sort) {
+    case kernels::Argument::Sort::handle:
+      return "unsigned long long";
+    case kernels::Argument::Sort::ring:
+      return "braid_ring*";
+    case kernels::Argument::Sort::memory:
+      break;
+  }
+  return std::string(kernels::storage_type(a.type.dtype)) + "*";
+}
+
 template <class T>
 T* symbol(void* library, const std::string& name) {
   void* p = dlsym(library, name.c_str());
@@ -167,8 +180,10 @@ OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
     const size_t slots = signature.args.size();
     std::string args;
     for (size_t i = 0; i < slots * c.parts; ++i) {
-      args += fmt::format("{}({}*)p[{}]", i ? ", " : "",
-                          kernels::storage_type(signature.args[i % slots].type.dtype), i);
+      args += fmt::format("{}({})p[{}]", i ? ", " : "", type_of(signature.args[i % slots]), i);
+    }
+    if (c.guard) {
+      args += fmt::format(", ({}*)p[{}]", kernels::storage_type(c.guard->dtype), slots);
     }
     source += e.text + fmt::format("extern \"C\" void call_{}(void** p) {{ {}({}); }}\n", c.name,
                                    c.name, args);
@@ -188,6 +203,10 @@ OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
   if (!library_) throw std::runtime_error("the kernels do not compile as C++:\n" + log.str());
   *symbol<Host>(library_, "braid_host") = {&Block::wait_block, &Block::wait_warp, &f16_to_f32,
                                            &f32_to_f16, &f32_to_bf16};
+}
+
+unsigned OnCpu::take_sets() const {
+  return std::exchange(*symbol<unsigned>(library_, "braid_sets"), 0u);
 }
 
 OnCpu::~OnCpu() { dlclose(library_); }

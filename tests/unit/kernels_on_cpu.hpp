@@ -25,8 +25,12 @@ class OnCpu {
   /// One launch over the arguments in the order of Family::emit, written in place. Every argument
   /// lies against a page that traps. Throws std::runtime_error for a barrier that not all threads
   /// reach. Where `in_place` says so a result has the bytes of an operand.
+  /// For a handle the argument is the place of its value, and for a guarded kernel the last one is
+  /// the guard's.
   void run(const KernelCase& c, std::vector<HostTensor>& args,
            const std::vector<InPlace>& in_place = {}) const;
+  /// How often handles were set since the last time.
+  unsigned take_sets() const;
 
  private:
   void* library_ = nullptr;

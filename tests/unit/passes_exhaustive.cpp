@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "judge_program.hpp"
 #include "passes/check.hpp"
@@ -12,30 +11,6 @@ using namespace braid;
 using namespace braid::test;
 
 namespace {
-
-/// The most nodes of which none reaches another: by Dilworth's theorem all nodes less a maximum
-/// matching of nodes with later nodes that they reach.
-size_t largest_antichain(const Relation& closed) {
-  const size_t n = closed.size();
-  std::vector<size_t> partner(n, n);
-  size_t matched = 0;
-  for (size_t a = 0; a < n; ++a) {
-    std::vector<bool> tried(n, false);
-    const std::function<bool(size_t)> augment = [&](size_t from) {
-      for (size_t to = 0; to < n; ++to) {
-        if (!closed(from, to) || tried[to]) continue;
-        tried[to] = true;
-        if (partner[to] == n || augment(partner[to])) {
-          partner[to] = from;
-          return true;
-        }
-      }
-      return false;
-    };
-    matched += augment(a);
-  }
-  return n - matched;
-}
 
 /// The same by trying all sets.
 size_t largest_antichain_of_all_sets(const Relation& closed) {

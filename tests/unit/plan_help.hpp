@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -75,7 +76,7 @@ inline std::vector<Touch> touches(const Program& p, const Node& n, bool by_offse
     const int64_t lo = v.offset + (arena ? b.offset : 0);
     const Touch t{arena ? int64_t{-1} : int64_t{v.buffer}, lo, lo + v.type.bytes(), false};
     if (t.lo == t.hi) continue;
-    const Role role = p.kernels[n.kernel].args[s].role;
+    const Role role = slots_of(p, n)[s].role;
     if (role != Role::out) result.push_back(t);
     if (role != Role::in) result.push_back({t.space, t.lo, t.hi, true});
   }
@@ -149,6 +150,30 @@ inline Relation reduction(const Relation& closed) {
     }
   }
   return r;
+}
+
+/// The most nodes of which none reaches another: by Dilworth's theorem all nodes less a maximum
+/// matching of nodes with later nodes that they reach.
+inline size_t largest_antichain(const Relation& closed) {
+  const size_t n = closed.size();
+  std::vector<size_t> partner(n, n);
+  size_t matched = 0;
+  for (size_t a = 0; a < n; ++a) {
+    std::vector<bool> tried(n, false);
+    const std::function<bool(size_t)> augment = [&](size_t from) {
+      for (size_t to = 0; to < n; ++to) {
+        if (!closed(from, to) || tried[to]) continue;
+        tried[to] = true;
+        if (partner[to] == n || augment(partner[to])) {
+          partner[to] = from;
+          return true;
+        }
+      }
+      return false;
+    };
+    matched += augment(a);
+  }
+  return n - matched;
 }
 
 inline Relation edges_of(const Body& body) {

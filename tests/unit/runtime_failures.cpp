@@ -4,7 +4,8 @@
 #include <atomic>
 
 #include "ir/diagnostic.hpp"
-#include "runtime_help.hpp"
+#include "runtime_messages_help.hpp"
+#include "runtime_regions_help.hpp"
 
 using namespace braid;
 using namespace braid::runtime;
@@ -15,7 +16,7 @@ namespace {
 /// Calls that give something back are made on the way out of errors and may not fail here: what
 /// they fail to free is the driver's.
 bool gives_back(const std::string& name) {
-  for (const char* end : {"Free", "Destroy", "Unload", "Release", "PopCurrent"}) {
+  for (const char* end : {"Free", "FreeHost", "Destroy", "Unload", "Release", "PopCurrent"}) {
     if (name.ends_with(end)) return true;
   }
   return false;
@@ -61,6 +62,31 @@ void use(Store store, const Device& device) {
   const auto last = values(e.read("y"));
   CHECK(last == expected);
   e.poison();
+  Executable talks(talkative(), store);
+  talks.run({{"x", scalar(1)}, {"y", in.at("x")}, {"bad", scalar(0, kOneI32)}});
+  const uint64_t lost = talks.dropped_messages();
+  CHECK(lost == 0);
+  CHECK(talks.take_messages().size() == 2);
+}
+
+/// The same with conditional nodes, and with branches and loops of the host's.
+void use_regions(Store store) {
+  const auto in = with_ints(diamond_inputs(3), {{"n", 2}, {"m", 1}});
+  Executable e(loops(), store);
+  const auto expected = loops_y(in, store.get("w"));
+  const auto y = values(e.run(in).at("y"));
+  CHECK(y == expected);
+  const HostFunctions functions{{"halve", [](std::span<const HostTensor> from, auto to) {
+                                   for (int64_t i = 0; i < kCount; ++i) {
+                                     to[0].set(i, from[0].at(i) / 2);
+                                   }
+                                 }}};
+  Executable host(host_regions(), store, functions);
+  for (const int which : {0, 1}) {
+    const auto given = with_ints(with_ints(diamond_inputs(4), {{"n", 2}}), {{"which", which}}, kB1);
+    const auto result = values(host.run(given).at("y"));
+    CHECK(result == host_regions_y(given));
+  }
 }
 
 /// What went wrong in `work`: the message must name the call that failed.
@@ -82,16 +108,19 @@ bool survives(const Fault& fault, const Work& work) {
 
 }  // namespace
 
-TEST_CASE("a failing call at every place, from opening the device on") {
-  int64_t places = 0;
-  for (;; ++places) {
+namespace {
+
+/// Fails one call after the other of `use_it`, from opening the device on. How many there are.
+template <class Use>
+int64_t fail_everywhere(const Use& use_it) {
+  for (int64_t places = 0;; ++places) {
     const auto simulator = make_simulator();
     Fault fault;
     fault.at = places;
     fault.code = places % 2 == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     const auto work = [&](const std::shared_ptr<Driver>& driver) {
       const Device device = Device::on(driver);
-      use(Store(device), device);
+      use_it(Store(device), device);
     };
     const bool passed = survives(fault, [&] { work(faulty(simulator, fault)); });
     CAPTURE(places);
@@ -100,9 +129,18 @@ TEST_CASE("a failing call at every place, from opening the device on") {
     work(simulator);
     CHECK(simulator->live_objects() == 0);
     // A fault on the way out goes unseen; past the last call none is made.
-    if (passed && fault.failed.empty()) break;
+    if (passed && fault.failed.empty()) return places;
   }
-  CHECK(places > 80);
+}
+
+}  // namespace
+
+TEST_CASE("a failing call at every place, from opening the device on") {
+  CHECK(fail_everywhere(use) > 80);
+}
+
+TEST_CASE("a failing call at every place where branches and loops are built and run") {
+  CHECK(fail_everywhere([](Store store, const Device&) { use_regions(store); }) > 120);
 }
 
 TEST_CASE("a failing call leaves a store that others use as it was") {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "runtime/simulator_state.hpp"
-#include "runtime_help.hpp"
+#include "runtime_raw.hpp"
 #include "temp_folder.hpp"
 
 using namespace braid;
@@ -13,37 +13,6 @@ using namespace braid::runtime;
 using namespace braid::testing;
 
 namespace {
-
-/// A simulator with a current context, a stream and the diamond's kernels.
-struct Raw {
-  std::shared_ptr<Simulator> driver = make_simulator();
-  CUcontext context = nullptr;
-  CUstream stream = nullptr;
-  CUlibrary library = nullptr;
-  Program program = diamond();
-
-  Raw() {
-    REQUIRE(driver->cuInit(0) == CUDA_SUCCESS);
-    REQUIRE(driver->cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
-    REQUIRE(driver->cuCtxPushCurrent(context) == CUDA_SUCCESS);
-    REQUIRE(driver->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-    const auto image = simulator_image(program, 0);
-    REQUIRE(driver->cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr,
-                                      0) == CUDA_SUCCESS);
-  }
-  CUfunction function(const char* symbol) {
-    CUkernel kernel = nullptr;
-    CUfunction f = nullptr;
-    REQUIRE(driver->cuLibraryGetKernel(&kernel, library, symbol) == CUDA_SUCCESS);
-    REQUIRE(driver->cuKernelGetFunction(&f, kernel) == CUDA_SUCCESS);
-    return f;
-  }
-  CUdeviceptr memory(size_t bytes) {
-    CUdeviceptr address = 0;
-    REQUIRE(driver->cuMemAlloc(&address, bytes) == CUDA_SUCCESS);
-    return address;
-  }
-};
 
 /// Parameters of a row_add node with addresses of its own.
 struct AddNode {
@@ -271,6 +240,23 @@ TEST_CASE("accesses on two streams need an event between them") {
     const CUresult expected = with_event ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
     CHECK(raw.driver->cuStreamSynchronize(second) == expected);
     CHECK(raw.driver->take_reports().size() == (with_event ? 0 : 1));
+  }
+}
+
+TEST_CASE("page-locked memory stays as it is until a copy out of it was waited for") {
+  for (const bool waits : {true, false}) {
+    Raw raw;
+    void* block = nullptr;
+    REQUIRE(raw.driver->cuMemHostAlloc(&block, 64, 0) == CUDA_SUCCESS);
+    const CUdeviceptr at = raw.memory(16);
+    std::byte* from = static_cast<std::byte*>(block) + 8;
+    REQUIRE(raw.driver->cuMemcpyHtoDAsync(at, from, 16, raw.stream) == CUDA_SUCCESS);
+    from[-1] = from[16] = std::byte{1};  // beside it
+    if (waits) REQUIRE(raw.driver->cuStreamSynchronize(raw.stream) == CUDA_SUCCESS);
+    from[15] = std::byte{1};
+    CHECK(raw.driver->cuStreamSynchronize(raw.stream) ==
+          (waits ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED));
+    CHECK(raw.driver->take_reports().size() == (waits ? 0 : 1));
   }
 }
 

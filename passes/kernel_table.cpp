@@ -1,0 +1,102 @@
+#define XXH_INLINE_ALL
+#include "passes/kernel_table.hpp"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ir/text.hpp"
+#include "passes/body_key.hpp"
+#include "passes/cost.hpp"
+#include "passes/kernels/family.hpp"
+#include "passes/labels.hpp"
+
+namespace braid {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+
+/// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
+std::string describe(const ir::Graph& graph, const Group& group) {
+  std::string text;
+  std::vector<std::string> seen;
+  for (OpId id : group.ops) {
+    const std::string m = kind_label(graph, graph.op(id));
+    if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
+    seen.push_back(m);
+    if (m == name_of(group.family)) continue;
+    if (text.size() + 1 + m.size() > 32) break;
+    text += "_" + m;
+  }
+  return text;
+}
+
+/// Leading arguments are the body's inputs and params, the rest its outputs.
+std::vector<ArgSlot> slots_of_body(const ir::Graph& body) {
+  std::vector<ArgSlot> slots;
+  std::map<uint32_t, size_t> slot_of;  // by version
+  for (const ir::Op& op : body.ops()) {
+    if (op.kind == OpKind::input || op.kind == OpKind::param) {
+      slot_of[op.result.index] = slots.size();
+      slots.push_back({std::string(body.strings[op.name]),
+                       op.kind == OpKind::input ? Role::in : Role::out, body.type(op.result)});
+    } else if (op.kind == OpKind::read || op.kind == OpKind::update || op.kind == OpKind::assign ||
+               op.kind == OpKind::send) {
+      const size_t s = slot_of.at(op.operands[0].index);
+      // An update leaves most of the old version in place, which counts as reading it.
+      if (op.kind != OpKind::assign) slots[s].role = Role::inout;
+      slot_of[op.result.index] = s;
+    }
+  }
+  for (const ir::Output& o : body.outputs) {
+    slots.push_back({o.name, Role::out, body.type(o.value)});
+  }
+  return slots;
+}
+
+}  // namespace
+
+uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph body,
+                         const std::optional<Guard>& guard) {
+  std::string key = body_key(body);
+  key += name_of(group.family);
+  const std::string condition =
+      guard ? fmt::format(" guard {} {}", to_string(guard->type), guard->value) : "";
+  key += condition;
+  const auto [it, added] =
+      kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
+  if (!added) return it->second;
+  const std::string text =
+      fmt::format("{}\n{}{}", name_of(group.family), ir::print(body), condition);
+  Kernel k;
+  k.family = std::string(name_of(group.family));
+  k.symbol = symbol_of(graph, group, XXH3_64bits(text.data(), text.size()));
+  k.args = slots_of_body(body);
+  for (const ir::Op& op : body.ops()) {
+    const int64_t flops = ir::info(op.kind).flops(body, op);
+    if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
+  }
+  k.bytes_moved = bytes_moved(body);
+  k.in_place = kernels::family(k.family).in_place(body, options_.target);
+  k.body = std::move(body);
+  estimates_.push_back(braid::estimate_us(k, options_.target));
+  if (guard) {
+    k.guard = guard->value;
+    k.args.push_back({"guard", Role::in, guard->type});
+  }
+  p_.kernels.push_back(std::move(k));
+  return it->second;
+}
+
+/// Bodies are told apart by their whole text, of which a symbol carries 32 bits of hash.
+std::string KernelTable::symbol_of(const ir::Graph& graph, const Group& group, uint64_t hash) {
+  const std::string stem = std::string(name_of(group.family)) + describe(graph, group);
+  std::string symbol = fmt::format("{}_{:08x}", stem, static_cast<uint32_t>(hash));
+  while (!symbols_.insert(symbol).second) symbol = fmt::format("{}_{:016x}", stem, hash++);
+  return symbol;
+}
+
+}  // namespace braid

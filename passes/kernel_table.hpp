@@ -1,0 +1,41 @@
+// The kernels of a Program while it is made: each distinct body once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "passes/fuse.hpp"
+#include "passes/options.hpp"
+
+namespace braid {
+
+/// A kernel runs only if the flag, a scalar of this type, has this value.
+struct Guard {
+  TensorType type;
+  int32_t value;
+};
+
+class KernelTable {
+ public:
+  KernelTable(Program& p, const Options& o) : p_(p), options_(o) {}
+
+  /// The kernel of a group of `graph` whose body is `body`, guarded if asked; adds it if need be.
+  uint32_t of(const ir::Graph& graph, const Group& group, ir::Graph body,
+              const std::optional<Guard>& guard);
+  double estimate_us(uint32_t kernel) const { return estimates_[kernel]; }
+
+ private:
+  std::string symbol_of(const ir::Graph& graph, const Group& group, uint64_t hash);
+
+  Program& p_;
+  const Options& options_;
+  std::unordered_map<std::string, uint32_t> kernels_;  // by family, body and guard
+  std::vector<double> estimates_;                      // by kernel
+  std::unordered_set<std::string> symbols_;
+};
+
+}  // namespace braid
