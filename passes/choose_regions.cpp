@@ -37,11 +37,13 @@ void Chooser::region(Frame& f, const Group& group) {
   const ir::Op& op = f.graph.op(group.ops[0]);
   ensure(f.guarded_by == kNone, "a predicated side holds a branch or a loop");
   const auto r = static_cast<uint32_t>(p_.regions.size());
+  const size_t first_buffer = p_.buffers.size();
   p_.regions.emplace_back();
   describe(f, op, r);
   const Region::Kind kind = p_.regions[r].kind;
   const std::vector<uint32_t> bodies = ir::bodies_of(op);
   if (kind == Region::Kind::node) {
+    body_for(f, group.level, false);  // it stands before the sides
     for (uint32_t s = 0; s < bodies.size(); ++s) {
       p_.regions[r].bodies.push_back(static_cast<uint32_t>(p_.bodies.size()));
       Body& body = p_.bodies.emplace_back();
@@ -77,7 +79,7 @@ void Chooser::region(Frame& f, const Group& group) {
   }
   if (kind == Region::Kind::predicate) return;
   accesses(f, op, r);
-  add_slab(f, r);
+  add_slab(f, r, first_buffer);
   if (kind == Region::Kind::host) {
     f.order.push_back({Step::Kind::region, r});
     return;
@@ -177,9 +179,11 @@ void Chooser::accesses(Frame& f, const ir::Op& op, uint32_t r) {
   }
 }
 
-void Chooser::add_slab(Frame& f, uint32_t r) {
-  bool any = false;
-  for (const Buffer& b : p_.buffers) any = any || (b.region == r && b.segment == Segment::temp);
+void Chooser::add_slab(Frame& f, uint32_t r, size_t first_buffer) {
+  const auto first = p_.buffers.begin() + static_cast<std::ptrdiff_t>(first_buffer);
+  const bool any = std::any_of(first, p_.buffers.end(), [&](const Buffer& b) {
+    return b.region == r && b.segment == Segment::temp;
+  });
   if (!any) return;
   const TensorType type{DType::i8, {Dim(0)}};  // the memory pass finds the size
   const uint32_t slab =

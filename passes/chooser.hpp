@@ -59,7 +59,8 @@ class Chooser {
   Frame side(Frame& f, const ir::Op& op, uint32_t region, uint32_t index);
   void describe(Frame& f, const ir::Op& op, uint32_t region);
   void accesses(Frame& f, const ir::Op& op, uint32_t region);
-  void add_slab(Frame& f, uint32_t region);
+  /// What the sides needed came after `first_buffer`.
+  void add_slab(Frame& f, uint32_t region, size_t first_buffer);
 
   Compilation& c_;
   Program& p_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ir/region.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/labels.hpp"
 
@@ -179,8 +180,8 @@ Levels place_levels(const LevelledDag& dag) {
     // What a host op takes is copied to the host as soon as it is there, so one that waits holds
     // nothing back, and the graphs before it run while it works.
     const bool host = dag.colours[v] == Colour::host;
-    const bool beside = !dag.beside_user.empty() && dag.beside_user[v];
-    if (host || beside || (used[v] && grows <= dag.bytes[v])) levels.run[v] = latest;
+    const bool late = !dag.late.empty() && dag.late[v];
+    if (host || late || (used[v] && grows <= dag.bytes[v])) levels.run[v] = latest;
     for (uint32_t from : operands[v]) last_use[from] = std::max(last_use[from], levels.run[v]);
   }
   return levels;
@@ -225,9 +226,10 @@ LevelledDag levelled_dag(const ir::Graph& graph, const HomePlan& homes,
       if (!v.state) bytes += v.type.bytes();
     }
     dag.bytes.push_back(bytes);
-    const ir::Value& made = graph.value(op.result);
-    dag.beside_user.push_back(op.kind == ir::OpKind::assign &&
-                              std::holds_alternative<ir::HandleAttr>(graph.op(made.param).attrs));
+    // A handle is a thing of one graph: what sets it stands in that of its conditional node.
+    dag.late.push_back(op.kind == ir::OpKind::assign &&
+                       std::holds_alternative<ir::HandleAttr>(
+                           graph.op(ir::param_of(graph, op.operands[0])).attrs));
   }
   const auto edge = [&](uint32_t from, uint32_t to) {
     if (node_of[from] != kNone) dag.edges.emplace_back(node_of[from], node_of[to]);

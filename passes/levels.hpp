@@ -48,11 +48,9 @@ Levels minimal_levels(const ColouredDag& dag);
 
 struct LevelledDag {
   std::vector<Colour> colours;
-  std::vector<int64_t> bytes;                                     // that each node gives its users
+  std::vector<int64_t> bytes;  // that each node gives its users
   std::vector<std::pair<uint32_t, uint32_t>> edges, order_edges;  // by data, and without
-  /// Nodes that must stand in the run of their one user: what sets the handle of a conditional node
-  /// is a kernel of the same graph. Empty: there are none.
-  std::vector<bool> beside_user{};
+  std::vector<bool> late{};  // by node: must stand in the last run that it can; may be empty
 };
 
 /// The same runs and graphs, every node within its window, in one sweep from the last to the first:

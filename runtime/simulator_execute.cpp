@@ -119,7 +119,7 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
     const Bound bound = record.bound[i];
     if (bound != Bound::handle && !read_argument(call, i, who, value, places[i])) return false;
     if (bound == Bound::input) inputs[slot.name] = widen(value);
-    if (bound == Bound::param || bound == Bound::handle) params[slot.name] = widen(value);
+    if (bound == Bound::param) params[slot.name] = widen(value);
   }
 
   ir::TensorMap outputs;
@@ -145,6 +145,7 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
       std::memcpy(memory, &control, sizeof control);
       continue;
     }
+    if (record.bound[i] == Bound::handle && !params.contains(slot.name)) continue;
     const ir::TensorMap& results = record.bound[i] == Bound::output ? outputs : params;
     const HostTensor value = narrow(results.at(slot.name));
     if (record.bound[i] == Bound::handle) {
