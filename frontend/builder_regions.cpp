@@ -17,7 +17,7 @@ void forget(Graph::Impl& g, const Frame& failed) {
     g.variables[v].gone = true;
     g.param_names.erase(g.variables[v].name);
   }
-  g.ended[failed.serial] = {g.serial, std::nullopt, {}, "a closure that failed"};
+  g.ended[failed.serial] = {g.serial, std::nullopt, true, {}, "a closure that failed"};
 }
 
 /// Ops go into a new body until it is left, or dropped where the closure fails.
@@ -125,6 +125,8 @@ class RegionBuilder {
       ran.described.push_back(v.valid() ? g_.describe(v) : std::string());
     }
     ran.frame = inside.leave();
+    g_.ended[ran.frame.serial] = {g_.serial, std::nullopt, false, where_.place,
+                                  fmt::format("'{}' of the {}", ran.frame.ir.name, what_)};
     for (const ValueId v : ran.results) {
       TensorType t = v.valid() ? ran.frame.ir.type(v) : TensorType{};
       g_.ir.carry_dims(ran.frame.ir, t);
@@ -202,8 +204,7 @@ class RegionBuilder {
     for (const uint32_t t : r.frame.tensors_made) {
       g_.tensors[t].index = map[g_.tensors[t].index].index;
     }
-    g_.ended[r.frame.serial] = {g_.serial, index, where_.place,
-                                fmt::format("{} of this {}", r.frame.ir.name, what_)};
+    g_.ended.at(r.frame.serial).index = index;
   }
 
   /// By value of one body: whether an op takes it or the closure returned it.
