@@ -71,6 +71,13 @@ std::vector<std::string> parts_of(const Program& p, const std::vector<Step>& scr
   return parts;
 }
 
+/// "1 + 2 an iteration".
+template <class Number>
+std::string graphs_text(Number graphs, Number each_iteration) {
+  return each_iteration > 0 ? fmt::format("{} + {} an iteration", graphs, each_iteration)
+                            : fmt::format("{}", graphs);
+}
+
 /// "false 1, true 2 kernels", "16 kernels, 4 copies of the body".
 std::string sides_text(const RegionRow& r) {
   if (r.loop) {
@@ -171,6 +178,23 @@ std::vector<RegionRow> region_rows(const Program& p) {
   return rows;
 }
 
+Launched launched_by(const Program& p, const std::vector<Step>& script) {
+  Launched all;
+  for (const Step& s : script) {
+    if (s.kind == Step::Kind::launch) all.graphs += !p.bodies[s.index].stream;
+    if (s.kind != Step::Kind::region) continue;
+    const Region& r = p.regions[s.index];
+    Launched most;
+    for (const std::vector<Step>& side : r.scripts) {
+      const Launched of = launched_by(p, side);
+      if (most.graphs + most.each_iteration < of.graphs + of.each_iteration) most = of;
+    }
+    (r.loop ? all.each_iteration : all.graphs) += most.graphs;
+    all.each_iteration += most.each_iteration;
+  }
+  return all;
+}
+
 void add_avoided(const Program& p, std::vector<Avoided>& avoided) {
   for (const Dissolved& d : p.dissolved) avoided.push_back({d.op, d.place, how_of(d)});
   for (const Region& r : p.regions) {
@@ -241,14 +265,12 @@ std::string avoided_text(const Report& r) {
 std::string reference_text(const Report& r) {
   if (!r.reference || r.reference->where.empty()) return {};
   const Reference& ref = *r.reference;
-  const std::string more =
-      ref.each_iteration > 0 ? fmt::format(" + {} an iteration", ref.each_iteration) : "";
   TextTable t;
   t.row({"", "graphs", "breaks"});
-  t.row({"this plan", fmt::format("{}", r.graphs), fmt::format("{}", r.ops_outside),
-         fmt::format("about {:.1f} us a launch", r.launch.us())});
-  t.row({"torch.compile, at least", fmt::format("{}{}", ref.graphs, more),
-         fmt::format("{}{}", ref.breaks, more)});
+  t.row({"this plan", graphs_text(r.launched.graphs, r.launched.each_iteration),
+         fmt::format("{}", r.ops_outside), fmt::format("about {:.1f} us a launch", r.launch.us())});
+  t.row({"torch.compile, at least", graphs_text(ref.graphs, ref.each_iteration),
+         graphs_text(ref.breaks, ref.each_iteration)});
   std::string out = "by the rules of others\n" + t.str();
   std::vector<std::pair<const Reference::At*, int64_t>> folded;  // with how often it breaks
   std::map<std::pair<std::string, std::string>, size_t> row_of;
