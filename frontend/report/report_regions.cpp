@@ -120,10 +120,24 @@ std::string how_of(const Program& p, const Region& r) {
                        : fmt::format("{}: {}", how, r.why);
 }
 
-std::string how_of(const MessageSource& m) {
-  return fmt::format(
-      "{} to the host by the ring: no kernel more where it is fused, {:.1f} to {:.1f} us a message",
-      m.kind == ir::MessageKind::print ? "printed" : "sent", kMessageUs, kFencedMessageUs);
+/// Kernels that only send, by the op's label.
+std::map<std::string, size_t> senders_of(const Program& p) {
+  std::map<std::string, size_t> alone;
+  for (const Body& body : p.bodies) {
+    for (const Node& n : body.nodes) {
+      if (n.ops.size() == 1) ++alone[n.ops[0]];
+    }
+  }
+  return alone;
+}
+
+std::string how_of(const MessageSource& m, const std::map<std::string, size_t>& alone) {
+  const auto it = alone.find(m.op);
+  const std::string kernels =
+      it == alone.end() ? "in a kernel that is there anyway" : counted(it->second, "kernel") + " more";
+  return fmt::format("{} to the host by the ring: {}, {:.1f} to {:.1f} us a message",
+                     m.kind == ir::MessageKind::print ? "printed" : "sent", kernels, kMessageUs,
+                     kFencedMessageUs);
 }
 
 /// The copies of a region in an unrolled loop are one row.
@@ -201,9 +215,10 @@ void add_avoided(const Program& p, std::vector<Avoided>& avoided) {
     if (r.kind != Region::Kind::host && !copy_of_loop(p, r))
       avoided.push_back({r.op, r.place, how_of(p, r)});
   }
+  const std::map<std::string, size_t> alone = senders_of(p);
   for (const MessageSource& m : p.messages) {
     if (m.kind == ir::MessageKind::check && m.text.empty()) continue;  // it ends each launch
-    avoided.push_back({m.op, m.place, how_of(m)});
+    avoided.push_back({m.op, m.place, how_of(m, alone)});
   }
 }
 
