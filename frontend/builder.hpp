@@ -464,8 +464,8 @@ class Graph {
                          const LoopBody& body, LoopOpts o, const Where& w);
   void send(ir::MessageKind kind, ir::ValueId value, std::string_view text, std::string_view name,
             const Where& w);
-  void fail_unless(const In& x, const Tensor& good, std::string_view wanted,
-                   std::string_view label);
+  void fail_unless(const In& x, std::string_view wanted, std::string_view label,
+                   const std::function<Tensor()>& good);
 
   std::unique_ptr<Impl> impl_;
 };

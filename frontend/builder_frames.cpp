@@ -84,14 +84,16 @@ ValueId Graph::Impl::value_of(Made made, const Where& where) {
     const Ended* end = &ended.at(made.body);
     note.place = end->place;
     note.message = fmt::format("it was made in {} here", end->of);
-    bool there = true;
+    bool there = true, failed = false;
     uint32_t parent = made.body;
     for (auto it = ended.find(parent); it != ended.end(); it = ended.find(parent)) {
       there = there && it->second.index.has_value();
+      failed = failed || it->second.failed;
       path.push_back(it->second.index.value_or(0));
       parent = it->second.parent;
     }
     const std::optional<size_t> root = level_of(parent);
+    if (failed && collect) return {};  // the mistake that ended it was reported
     if (there && root) {
       const ir::Graph* g = &level(*root).ir;
       while (!path.empty()) {
@@ -105,8 +107,6 @@ ValueId Graph::Impl::value_of(Made made, const Where& where) {
       if (place.known()) {
         details.back() += fmt::format("  made at {}:{}:{}", place.file, place.line, place.column);
       }
-    } else if (collect) {
-      return {};  // it ended with a mistake, which was reported
     }
   }
   fail("E0307", "this tensor ended with the closure that made it", where, std::move(details),

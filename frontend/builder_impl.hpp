@@ -80,9 +80,10 @@ struct Graph::Impl : Frame {
   /// A body whose closure has ended: the body around it, and its number there.
   struct Ended {
     uint32_t parent;
-    std::optional<uint32_t> index;  // none: it failed
+    std::optional<uint32_t> index;  // none until there is an op
+    bool failed;                    // there never is
     Place place;                    // of the op
-    std::string of;                 // "the first side of an if"
+    std::string of;                 // "'then' of the if"
   };
   std::map<uint32_t, Ended> ended;
 

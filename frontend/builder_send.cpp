@@ -83,49 +83,50 @@ void Graph::item(In x, std::string_view label) {
   send(ir::MessageKind::item, impl_->reshape(v, {}, x.where), text, "item", x.where);
 }
 
-void Graph::fail_unless(const In& x, const Tensor& good, std::string_view wanted,
-                        std::string_view label) {
-  const Tensor wrong = logical_not(In(good, x.where));
-  const Tensor count = sum(In(cast(In(wrong, x.where), i32), x.where), {.axes = {}});
-  const std::string name = label_of(*this, label, unwrap(x), x.where);
+void Graph::fail_unless(const In& x, std::string_view wanted, std::string_view label,
+                        const std::function<Tensor()>& good) {
+  const std::string name = label_of(*this, label.empty() ? "check" : label, unwrap(x), x.where);
   if (name.empty()) return;
-  send(ir::MessageKind::check, unwrap(In(count, x.where)), wanted, label.empty() ? "check" : name,
-       x.where);
+  ValueId count;
+  {
+    const Scope scope = this->scope(name);
+    const Tensor wrong = logical_not(In(good(), x.where));
+    count = unwrap(In(sum(In(cast(In(wrong, x.where), i32), x.where), {.axes = {}}), x.where));
+  }
+  send(ir::MessageKind::check, count, wanted, name, x.where);
 }
 
 void Graph::check(In x, Check, std::string_view label) {
   const ValueId v = unwrap(x);
   if (!v.valid()) return;
+  const Calling calling(*impl_, "check");
   if (!is_float(impl_->ir.type(v).dtype)) {
     impl_->fail("E0301", "check: only floats may be infinite or NaN", x.where,
                 {impl_->describe(v)});
     return;
   }
-  const Calling calling(*impl_, "check");
-  const Tensor below =
-      less(In(abs(x), x.where), In(std::numeric_limits<double>::infinity(), x.where));
-  fail_unless(x, below, "finite", label);
+  fail_unless(x, "finite", label, [&] {
+    return less(In(abs(x), x.where), In(std::numeric_limits<double>::infinity(), x.where));
+  });
 }
 
 void Graph::check_range(In x, double low, double high, std::string_view label) {
-  const ValueId v = unwrap(x);
-  if (!v.valid()) return;
+  if (!unwrap(x).valid()) return;
   const Calling calling(*impl_, "check_range");
   constexpr double kInf = std::numeric_limits<double>::infinity();
   if (!(low <= high) || (low == -kInf && high == kInf)) {
     impl_->fail("E0303", fmt::format("check_range: {} .. {} is no range", low, high), x.where);
     return;
   }
-  const In least(low, x.where), most(high, x.where);
-  if (low == -kInf) {
-    fail_unless(x, less_equal(x, most), fmt::format("at most {}", high), label);
-  } else if (high == kInf) {
-    fail_unless(x, greater_equal(x, least), fmt::format("at least {}", low), label);
-  } else {
-    const Tensor above = greater_equal(x, least), below = less_equal(x, most);
-    fail_unless(x, logical_and(In(above, x.where), In(below, x.where)),
-                fmt::format("in {} .. {}", low, high), label);
-  }
+  const std::string wanted = low == -kInf   ? fmt::format("at most {}", high)
+                             : high == kInf ? fmt::format("at least {}", low)
+                                            : fmt::format("in {} .. {}", low, high);
+  fail_unless(x, wanted, label, [&] {
+    const In least(low, x.where), most(high, x.where);
+    if (low == -kInf) return less_equal(x, most);
+    if (high == kInf) return greater_equal(x, least);
+    return logical_and(In(greater_equal(x, least), x.where), In(less_equal(x, most), x.where));
+  });
 }
 
 }  // namespace braid

@@ -34,8 +34,11 @@ std::vector<CodeInfo> codes_of_files() {
        "a "
        "later version may change what the rest means.",
        "name = \"mlp\"", "format = 1\nname = \"mlp\""},
-      {"E0106", "a node without, or with several, of op, block, assign, update", "keep one of them",
-       "Each node in `nodes` is one thing: an op, a use of a block, or a change of a param.",
+      {"E0106", "a node without, or with several, of op, block, assign, update, if, ..",
+       "keep one of them",
+       "Each node in `nodes` is one thing: an op, a use of a block, a change of a param, a branch "
+       "or "
+       "loop, a call of the host or a message.",
        "{ out = \"y\", type = \"relu\", in = [\"x\"] }",
        "{ out = \"y\", op = \"relu\", in = [\"x\"] }"},
       {"E0107", "a value that is not allowed here", "use one in the range named",

@@ -70,6 +70,29 @@ std::vector<CodeInfo> codes_of_models() {
       {"E0306", "a host op without the name of a function", "give the name it is registered under",
        "Graphs know host functions by name; the caller gives the functions.", "g.host(\"\", {x});",
        "g.host(\"log\", {x});"},
+      {"E0307", "a tensor is used after the closure that made it",
+       "return it from there, and use what the branch or loop gives",
+       "What a closure makes is part of a branch or loop, which may run it many times or never. "
+       "Only "
+       "what it returns comes out.",
+       "Tensor h;\ng.if_(yes, [&] { h = exp(x); });\ng.output(\"y\", h);",
+       "Tensor h = g.if_(yes, [&] { return exp(x); }, [&] { return x; });\ng.output(\"y\", h);"},
+      {"E0308", "the sides of a branch do not agree, or a loop's values before and after",
+       "cast, reshape or broadcast one of them",
+       "A branch has one type for each result, so all its sides give as many, of the same types. "
+       "What "
+       "a loop carries keeps its type, since the next iteration takes it again.",
+       "g.loop(4, x, [&](Tensor i, Tensor v) { return sum(v); });     // x is [8]",
+       "g.loop(4, x, [&](Tensor i, Tensor v) { return v * sum(v); });"},
+      {"E0309", "what cannot stand in a branch or loop, or in a loop's condition",
+       "move it outside, or from the condition into the body",
+       "Inputs and outputs are a model's, not a body's. A condition is asked before each iteration "
+       "and, once more, before none, so it changes no param and sends no message.",
+       "[block.more]\nin    = [\"x\"]\nout   = [\"m\"]\nnodes = [ { print = \"x\" }, { out = "
+       "\"m\", "
+       "op = \"gt\", in = [\"x\", 0] } ]",
+       "[block.more]\nin    = [\"x\"]\nout   = [\"m\"]\nnodes = [ { out = \"m\", op = \"gt\", in = "
+       "[\"x\", 0] } ]"},
       {"E0401", "a dim expression is malformed", "integers, names, + - * and parentheses",
        "Extents are integers, names of dims, or expressions over them; / stands in model files "
        "only and "
@@ -114,7 +137,11 @@ std::vector<CodeInfo> codes_of_models() {
       {"E0504", "a node with the wrong number of operands", "see the sentence",
        "Ops, blocks, assign and update take and give a fixed number of values. A repeated block "
        "gives no "
-       "more outputs than it has inputs, since one copy's outputs are the next one's first inputs.",
+       "more outputs than it has inputs, since one copy's outputs are the next one's first inputs. "
+       "A "
+       "block that is a body of a branch or loop takes the first of `in`, and gives all of `out` "
+       "and "
+       "`stacked`.",
        "{ out = \"y\", op = \"add\", in = [\"a\", \"b\", \"c\"] }",
        "{ out = \"s\", op = \"add\", in = [\"a\", \"b\"] },\n{ out = \"y\", op = \"add\", in = "
        "[\"s\", \"c\"] },"},

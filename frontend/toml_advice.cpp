@@ -61,6 +61,19 @@ constexpr Pair kKeys[] = {
     {"prob", "p"},           {"probability", "rate"},
     {"probability", "p"},    {"stddev", "scale"},
     {"sections", "axis"},    {"parameters", "params"},
+    {"otherwise", "else"},   {"orelse", "else"},
+    {"false", "else"},       {"true", "then"},
+    {"branches", "cases"},   {"cond", "while"},
+    {"cond", "if"},          {"condition", "while"},
+    {"condition", "if"},     {"for", "loop"},
+    {"max", "limit"},        {"maxiterations", "limit"},
+    {"maxsteps", "limit"},   {"trips", "limit"},
+    {"carry", "out"},        {"carried", "out"},
+    {"rows", "stacked"},     {"stack", "stacked"},
+    {"ys", "stacked"},       {"scan", "stacked"},
+    {"lowering", "lower"},   {"message", "label"},
+    {"msg", "label"},        {"text", "label"},
+    {"assert", "check"},     {"log", "print"},
 };
 
 /// Layers of other libraries, by how their names begin.

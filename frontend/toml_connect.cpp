@@ -20,6 +20,9 @@ struct Edges {
 };
 
 std::string label(const Node& n) {
+  if (n.kind == Node::Kind::print) return "a print";
+  if (n.kind == Node::Kind::item) return "an item";
+  if (n.kind == Node::Kind::check) return "a check";
   return fmt::format("node '{}'", n.out.empty() ? n.target : n.out[0].text);
 }
 

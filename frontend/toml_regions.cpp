@@ -21,7 +21,7 @@ class RegionReader {
       : item_(item), around_(around), types_(types), report_(report), node_(node) {}
 
   bool read() {
-    bool good = keys();
+    bool good = known_keys_ = keys();
     good = name() && good;
     good = lowering() && good;
     good = decider() && good;
@@ -133,9 +133,10 @@ class RegionReader {
     return false;
   }
 
+  /// With a misspelt key the one that it stands for is not missing as well.
   const Entry* need(std::string_view key, std::string_view advice) {
     const Entry* e = item_.find(key);
-    if (!e) {
+    if (!e && known_keys_) {
       report_.error("E0103", node_.place, fmt::format("this node needs the key '{}'", key),
                     std::string(advice));
     }
@@ -149,7 +150,7 @@ class RegionReader {
       good = then && body(then->value, "'then'", "then");
       if (const Entry* e = item_.find("else")) {
         good = body(e->value, "'else'", "else") && good;
-      } else if (!node_.out.empty()) {
+      } else if (!node_.out.empty() && known_keys_) {
         report_.error("E0103", node_.place,
                       fmt::format("this node needs the key 'else': '{}' has no value where '{}' is "
                                   "false",
@@ -244,7 +245,11 @@ class RegionReader {
                       : "every side gives all of 'out'");
       }
     }
-    return true;
+    if (most == node_.in.size()) return true;
+    const Operand& extra = node_.in[most];
+    return wrong_count({{}, extra.place},
+                       fmt::format("no block of this node takes '{}': they take {} at most",
+                                   extra.name, count(most, "value")));
   }
 
   const Item& item_;
@@ -252,6 +257,7 @@ class RegionReader {
   Types& types_;
   Report& report_;
   Node& node_;
+  bool known_keys_ = true;
 };
 
 }  // namespace

@@ -314,19 +314,20 @@ std::vector<WeightSpec> weight_specs(const Program& program) {
 std::vector<WeightSpec> weight_specs(const ir::Graph& graph) {
   std::set<ir::ValueId> written;  // params' first versions
   for (const ir::Op& op : graph.ops()) {
-    if (op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update) {
-      written.insert(op.operands[0]);
+    if (op.kind == ir::OpKind::read) continue;
+    for (const ir::ValueId v : op.operands) {
+      if (graph.value(v).state) written.insert(v);
     }
   }
   std::vector<WeightSpec> specs;
   for (const ir::Op& op : graph.ops()) {
-    if (op.kind != ir::OpKind::param) continue;
+    const auto* param = std::get_if<ir::ParamAttr>(&op.attrs);
+    if (!param) continue;
     const TensorType& t = graph.type(op.result);
     std::vector<int64_t> extents;
     for (Dim d : t.shape) extents.push_back(d.is_const() ? d.value() : -1);
     specs.push_back({std::string(graph.strings[op.name]), t.dtype, std::move(extents),
-                     written.count(op.result) > 0 &&
-                         std::get<ir::ParamAttr>(op.attrs).init != ir::Init::normal});
+                     written.count(op.result) > 0 && param->init != ir::Init::normal});
   }
   return specs;
 }

@@ -32,13 +32,14 @@ struct RingControl {
 };
 static_assert(sizeof(RingControl) == 64);
 
-/// In the host's memory, beside the ring.
+/// In the host's memory, beside the ring. Each side writes one of the two, in 32 bytes of its own.
 struct RingHost {
   uint64_t consumed = 0;  // position up to which the host has read
-  uint32_t ended = 0;     // RingControl::launch, written by the device after a launch's last record
-  uint32_t unused = 0;
+  uint32_t unused[6] = {};
+  uint32_t ended = 0;  // RingControl::launch, written by the device after a launch's last record
+  uint32_t rest[7] = {};
 };
-static_assert(sizeof(RingHost) == 16);
+static_assert(sizeof(RingHost) == 64);
 
 /// Before the numbers of the iterations (i32 each, outermost first) and the value's bytes, which
 /// begin at a multiple of 16 from the record's start.

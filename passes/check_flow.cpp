@@ -143,6 +143,9 @@ class Walk {
       for (const Access& a : reads) node_reads(body, clock, n, a);
       for (const Access& a : writes) node_writes(body, clock, n, a);
     }
+    // Another graph does not see them.
+    for (const Range& r : handles_) memory_.put(r, kNone);
+    handles_.clear();
   }
 
   /// A region that the host drives.
@@ -217,6 +220,7 @@ class Walk {
       if (!here && !(known && of->second == region_ && p_.regions[region_].loop)) {
         out_.add("{} sets {}, whose node is elsewhere", who, buffer_name(p_, buffer));
       }
+      if (here) handles_.push_back(range_of(p_, view));
     } else if (region_ != kNone && !may_reach(range_of(p_, view))) {
       out_.add("{} writes {}, which {} does not say", who, buffer_name(p_, buffer),
                region_name(p_, region_));
@@ -350,6 +354,7 @@ class Walk {
   size_t step_ = 0;
   Memory memory_;
   std::vector<Range> writable_;  // of a side: sorted
+  std::vector<Range> handles_;   // that the body at hand has set for nodes of its own
 };
 
 }  // namespace

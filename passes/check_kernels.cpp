@@ -68,8 +68,8 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
 /// values of an element before it stores any.
 ///
 /// The input must be used at its own row-major index alone: what depends on it is a map, a reshape,
-/// a read, an assign, the tensor of an update whose result nobody reads, or, in a kernel of rows, a
-/// reduction over the last axes. Then:
+/// a read, an assign, the tensor of an update whose result nobody reads, a message of one element
+/// where there is one thread, or, in a kernel of rows, a reduction over the last axes. Then:
 /// - The output is such a value, and the body has no reduction: the thread that needs the element
 ///   writes it, whichever that is.
 /// - Or the body has no dot and no transposed result: a kernel walks its domain in row-major order,
@@ -108,6 +108,8 @@ class Pointwise {
       if (reduce || !any_of(on_)) continue;
       if (op.kind == OpKind::update && stores_own(body, op, elements)) {
         stored_[op.result.index] = true;
+      } else if (op.kind == OpKind::send && elements == 1 && one_element(body, op)) {
+        continue;  // by the one thread
       } else if (op.kind == OpKind::map || op.kind == OpKind::read || op.kind == OpKind::assign ||
                  (view && view->kind == ir::ViewKind::reshape)) {
         on_[op.result.index] = true;
@@ -122,6 +124,10 @@ class Pointwise {
   }
 
  private:
+  static bool one_element(const ir::Graph& body, const ir::Op& send) {
+    return std::all_of(send.operands.begin() + 1, send.operands.end(),
+                       [&](ir::ValueId v) { return body.type(v).shape.numel() == 1; });
+  }
   /// Whether only the update's tensor depends on the input, so that a thread stores what comes of
   /// its own element; or the starts too, where there is one element and one thread.
   bool stores_own(const ir::Graph& body, const ir::Op& update, int64_t elements) const {

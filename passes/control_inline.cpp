@@ -61,8 +61,8 @@ ValueId Draft::assign(ValueId version, ValueId value) {
   return add(OpKind::assign, {}, {version, value});
 }
 
-ValueId Draft::update_row(ValueId version, ValueId row, ValueId at) {
-  std::vector<ValueId> operands{version, as_row(row), at};
+ValueId Draft::update_rows(ValueId version, ValueId rows, ValueId at) {
+  std::vector<ValueId> operands{version, rows, at};
   if (graph.type(version).shape.rank() > 1) {
     operands.resize(static_cast<size_t>(graph.type(version).shape.rank()) + 2, number(0));
   }
@@ -84,6 +84,27 @@ ValueId Draft::as_row(ValueId v) {
   type.shape.push_back(Dim(1));
   for (Dim d : graph.type(v).shape) type.shape.push_back(d);
   return graph.add({OpKind::view, ir::ViewAttr{ViewKind::reshape}, {v}, type, name_, loc_});
+}
+
+std::vector<ValueId> Draft::numbers_from(ValueId at, int64_t count) {
+  const TensorType type{DType::i32, {Dim(count)}};
+  const ValueId steps = graph.add({OpKind::iota, ir::AxisAttr{0}, {}, type, name_, loc_});
+  const ValueId all = map(Fn::add, {spread(at, type.shape), steps});
+  std::vector<ValueId> numbers;
+  for (int64_t i = 0; i < count; ++i) {
+    ir::ViewAttr slice{ViewKind::slice};
+    slice.a[0] = i;
+    slice.b[0] = 1;
+    const ValueId one =
+        graph.add({OpKind::view, slice, {all}, TensorType{DType::i32, {Dim(1)}}, name_, loc_});
+    numbers.push_back(graph.add({OpKind::view,
+                                 ir::ViewAttr{ViewKind::reshape},
+                                 {one},
+                                 TensorType{DType::i32, {}},
+                                 name_,
+                                 loc_}));
+  }
+  return numbers;
 }
 
 ValueId Draft::spread(ValueId scalar, const Shape& shape) {

@@ -31,13 +31,15 @@ class Draft {
   ir::ValueId param(std::string_view name, const TensorType& type, ir::Attrs sort);
   ir::ValueId read(ir::ValueId version);
   ir::ValueId assign(ir::ValueId version, ir::ValueId value);
-  /// Writes `row` at index `at` (i32[]) of the first axis.
-  ir::ValueId update_row(ir::ValueId version, ir::ValueId row, ir::ValueId at);
+  /// Writes `rows` from index `at` (i32[]) of the first axis on.
+  ir::ValueId update_rows(ir::ValueId version, ir::ValueId rows, ir::ValueId at);
   ir::ValueId map(Fn fn, std::vector<ir::ValueId> operands);
   ir::ValueId number(int64_t x);  // i32[]
   ir::ValueId truth(bool x);      // b1[]
   /// [1, ..] with the elements of `v`.
   ir::ValueId as_row(ir::ValueId v);
+  /// `at`, at + 1, .., at + count - 1, each i32[], from one kernel.
+  std::vector<ir::ValueId> numbers_from(ir::ValueId at, int64_t count);
   /// A scalar in every element of that shape.
   ir::ValueId spread(ir::ValueId scalar, const Shape& shape);
 

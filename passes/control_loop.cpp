@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "ir/region.hpp"
 #include "passes/control_region.hpp"
@@ -108,26 +109,51 @@ class LoopLowerer {
   // ---- copies in a row
 
   Lowered unroll() {
-    const bool concat = *plan_.limit <= kControlLimits.most_concat;
-    std::vector<std::vector<ValueId>> rows(rows_);
-    std::vector<ValueId> stacks = concat ? std::vector<ValueId>{} : new_stacks(to_);
-    for (int64_t i = 0; i < *plan_.limit; ++i) {
-      turn_.i = to_.number(i);
-      const std::vector<ValueId> row = step(to_, turn_);
-      for (size_t s = 0; s < rows_; ++s) {
-        if (concat) {
-          rows[s].push_back(to_.as_row(row[s]));
-        } else {
-          stacks[s] = to_.update_row(stacks[s], row[s], turn_.i);
-        }
-      }
-    }
+    std::vector<ValueId> numbers;
+    for (int64_t i = 0; i < *plan_.limit; ++i) numbers.push_back(to_.number(i));
+    const std::vector<std::vector<ValueId>> rows = steps(to_, turn_, numbers);
     Lowered done = result(turn_);
-    for (size_t s = 0; s < rows_; ++s) {
-      done.outputs.push_back(concat ? to_.add(OpKind::concat, ir::AxisAttr{0}, rows[s])
-                                    : to_.read(stacks[s]));
+    if (*plan_.limit <= kControlLimits.most_concat) {
+      for (const auto& stack : rows) done.outputs.push_back(joined(to_, stack));
+    } else {
+      std::vector<ValueId> stacks = new_stacks(to_);
+      stack(to_, stacks, rows, numbers);
+      for (ValueId version : stacks) done.outputs.push_back(to_.read(version));
     }
     return done;
+  }
+
+  /// An iteration of each number; the rows of each stack.
+  std::vector<std::vector<ValueId>> steps(Draft& to, Turn& turn,
+                                          const std::vector<ValueId>& numbers) const {
+    std::vector<std::vector<ValueId>> rows(rows_);
+    for (ValueId i : numbers) {
+      turn.i = i;
+      const std::vector<ValueId> made = step(to, turn);
+      for (size_t s = 0; s < rows_; ++s) rows[s].push_back(made[s]);
+    }
+    return rows;
+  }
+
+  /// Rows as one tensor.
+  static ValueId joined(Draft& to, std::span<const ValueId> rows) {
+    std::vector<ValueId> parts;
+    for (ValueId row : rows) parts.push_back(to.as_row(row));
+    return parts.size() == 1 ? parts[0] : to.add(OpKind::concat, ir::AxisAttr{0}, parts);
+  }
+
+  /// Writes rows at indices that follow one another, a block of them at a time.
+  static void stack(Draft& to, std::vector<ValueId>& stacks,
+                    const std::vector<std::vector<ValueId>>& rows,
+                    const std::vector<ValueId>& numbers) {
+    const auto most = static_cast<size_t>(kControlLimits.most_concat);
+    for (size_t s = 0; s < stacks.size(); ++s) {
+      const std::span<const ValueId> all = rows[s];
+      for (size_t at = 0; at < all.size(); at += most) {
+        const ValueId block = joined(to, all.subspan(at, std::min(most, all.size() - at)));
+        stacks[s] = to.update_rows(stacks[s], block, numbers[at]);
+      }
+    }
   }
 
   /// Variables for the rows, which hold zeros.
@@ -187,12 +213,6 @@ class LoopLowerer {
     if (counts_) turn.i = to.read(v.counter);
     for (size_t k = 0; k < r_.carried; ++k) turn.args[k] = to.read(v.carried[k]);
     return v;
-  }
-
-  static void stack(Draft& to, Variables& v, const std::vector<ValueId>& rows, ValueId i) {
-    for (size_t s = 0; s < rows.size(); ++s) {
-      v.stacks[s] = to.update_row(v.stacks[s], rows[s], i);
-    }
   }
 
   void store(Draft& to, Variables& v, const Turn& turn) const {
@@ -258,10 +278,9 @@ class LoopLowerer {
     Turn turn;
     Variables v = arguments_here(to, turn, tells);
     if (!runs) return std::move(to.graph);
-    const ValueId i = turn.i;
-    const std::vector<ValueId> rows = step(to, turn);
-    stack(to, v, rows, i);
-    turn.i = after(to, i, 1);
+    const std::vector<ValueId> numbers{turn.i};
+    stack(to, v.stacks, steps(to, turn, numbers), numbers);
+    turn.i = after(to, turn.i, 1);
     store(to, v, turn);
     if (tells) to.assign(v.more, more(to, turn));
     return std::move(to.graph);
@@ -288,13 +307,9 @@ class LoopLowerer {
     std::vector<ValueId> stacks = new_stacks(to_);
     // Without a condition every run of the op has all its copies: what is left over goes first.
     const int64_t first = condition_ ? 0 : *plan_.limit % plan_.copies;
-    for (int64_t i = 0; i < first; ++i) {
-      turn_.i = to_.number(i);
-      const std::vector<ValueId> rows = step(to_, turn_);
-      for (size_t s = 0; s < rows_; ++s) {
-        stacks[s] = to_.update_row(stacks[s], rows[s], turn_.i);
-      }
-    }
+    std::vector<ValueId> numbers;
+    for (int64_t i = 0; i < first; ++i) numbers.push_back(to_.number(i));
+    stack(to_, stacks, steps(to_, turn_, numbers), numbers);
     turn_.i = to_.number(first);
     const ValueId begins =
         condition_ ? condition_->into(to_, arguments(turn_)).outputs[0] : to_.truth(true);
@@ -327,11 +342,12 @@ class LoopLowerer {
     Variables v = arguments_here(to, turn);
     const ValueId begin = turn.i;
     const int64_t in_a_row = condition_ ? 1 : plan_.copies;
-    for (int64_t c = 0; c < in_a_row; ++c) {
-      if (c > 0) turn.i = after(to, begin, c);
-      const std::vector<ValueId> rows = step(to, turn);
-      stack(to, v, rows, turn.i);
+    std::vector<ValueId> numbers{begin};
+    if (in_a_row > 1) {
+      numbers = to.numbers_from(begin, in_a_row);
+      numbers[0] = begin;
     }
+    stack(to, v.stacks, steps(to, turn, numbers), numbers);
     turn.i = after(to, begin, in_a_row);
     store(to, v, turn);
     ValueId again = more(to, turn);

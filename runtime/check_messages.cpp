@@ -43,6 +43,14 @@ void check_messages(const Program& p) {
     check_sends(p, k);
     rings.push_back(ring_of(k));
   }
+  const auto ends = [](const Kernel& k) {
+    return std::any_of(k.body.ops().begin(), k.body.ops().end(), [](const ir::Op& op) {
+      const auto* send = std::get_if<ir::SendAttr>(&op.attrs);
+      return send && send->ends_launch;
+    });
+  };
+  require(p, p.messages.empty() || std::any_of(p.kernels.begin(), p.kernels.end(), ends),
+          "no send ends a launch");
   const auto is_ring = [&](uint32_t view) {
     return p.buffers[p.views[view].buffer].segment == Segment::ring;
   };

@@ -47,7 +47,8 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   Store store(device);
   store.declare(program, a.seed);
   if (weights) load_weights(store, program, *weights);
-  Executable executable(std::move(program), store, host_functions());
+  Messages messages(a.messages, g);
+  Executable executable(std::move(program), store, host_functions(), messages.options());
   set_scalars(executable, scalars);
   const Program& p = executable.program();
   for (const auto& [name, value] : make_inputs(p, {}, a.seed)) executable.write(name, value);
@@ -56,6 +57,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   const runtime::Timing graph = runtime::measure(executable, LaunchMode::graph, a.seconds);
   const runtime::Timing stream = runtime::measure(executable, LaunchMode::stream, a.seconds);
   state.restore();
+  messages.finish(executable);
 
   size_t kernels = 0;
   for (const Body& b : p.bodies) kernels += b.nodes.size();
@@ -64,9 +66,15 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
       return nlohmann::ordered_json{
           {"step_us", t.step_us}, {"latency_us", t.latency_us}, {"launch_us", t.launch_us}};
     };
-    const nlohmann::ordered_json j{{"schema", "braid.bench/1"}, {"name", p.name},
-                                   {"device", device.name()},   {"kernels", kernels},
-                                   {"graph", timing(graph)},    {"stream", timing(stream)}};
+    const nlohmann::ordered_json j{
+        {"schema", "braid.bench/1"},
+        {"name", p.name},
+        {"device", device.name()},
+        {"kernels", kernels},
+        {"graph", timing(graph)},
+        {"stream", timing(stream)},
+        {"messages",
+         {{"delivered", messages.delivered()}, {"lost", executable.dropped_messages()}}}};
     print_out(j.dump(2) + "\n");
     return kOk;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "frontend/cli/cli.hpp"
+#include "ir/region.hpp"
 
 namespace braid::cli {
 namespace {
@@ -53,12 +54,18 @@ int check_command(const PlanArgs& a, const GlobalArgs& g) {
     const bool scalar = std::holds_alternative<ir::ScalarAttr>(op.attrs);
     scalars += scalar;
     inputs += op.kind == ir::OpKind::input && !scalar;
-    params += op.kind == ir::OpKind::param;
+    params += std::holds_alternative<ir::ParamAttr>(op.attrs);
   }
-  std::string text =
-      fmt::format("{}: ok, {} ops, {} inputs, {}{} params, {} outputs{}\n", a.file,
-                  graph.ops().size(), inputs, scalars ? fmt::format("{} scalars, ", scalars) : "",
-                  params, graph.outputs.size(), weights_text(weights));
+  size_t ops = 0;  // those of branches and loops too, but not their arguments
+  ir::for_each_graph(graph, [&](const ir::Graph& body) {
+    for (const ir::Op& op : body.ops()) {
+      const bool argument = op.kind == ir::OpKind::input || op.kind == ir::OpKind::param;
+      ops += &body == &graph || !argument;
+    }
+  });
+  std::string text = fmt::format("{}: ok, {} ops, {} inputs, {}{} params, {} outputs{}\n", a.file,
+                                 ops, inputs, scalars ? fmt::format("{} scalars, ", scalars) : "",
+                                 params, graph.outputs.size(), weights_text(weights));
   if (!open.empty()) {
     text += fmt::format(
         "{}: not checked: what depends on the values of {}, which have no default; "

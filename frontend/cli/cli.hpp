@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -108,6 +110,7 @@ struct RunArgs {
   uint64_t seed = 1;
   int64_t steps = 1;
   bool stream = false;
+  std::string messages = "show";
 };
 struct BenchArgs {
   PlanArgs plan;
@@ -116,6 +119,7 @@ struct BenchArgs {
   uint64_t seed = 1;
   double seconds = 1.0;
   bool json = false;
+  std::string messages = "count";
 };
 
 struct ExplainArgs {
@@ -210,6 +214,25 @@ struct NamedNumber {
 std::vector<NamedNumber> scalar_values(const std::vector<std::string>& args);
 /// Sets runtime scalars for launch `step`. Throws UsageError for one that the program lacks.
 void set_scalars(Executable& e, const std::vector<NamedNumber>& values, int64_t step = 0);
+
+/// Where the messages of launches go: "show" on stderr, "count", or "off". Lives as long as the
+/// executable.
+class Messages {
+ public:
+  Messages(std::string mode, const GlobalArgs& g) : mode_(std::move(mode)), global_(g) {}
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  MessageOptions options();
+  uint64_t delivered() const { return delivered_; }
+  /// Says on stderr what was counted and lost. Waits for all launches.
+  void finish(const Executable& e) const;
+
+ private:
+  std::string mode_;
+  const GlobalArgs& global_;
+  std::atomic<uint64_t> delivered_ = 0;  // in the executable's thread
+};
 
 /// What the tool registers for host ops: `identity`, and `print` to stderr.
 HostFunctions host_functions();

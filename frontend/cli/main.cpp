@@ -90,6 +90,13 @@ void add_weights(CLI::App& c, PlanArgs& a) {
       ->type_name("PATH");
 }
 
+void add_messages(CLI::App& c, std::string& to) {
+  c.add_option(
+       "--messages", to,
+       fmt::format("prints, items and checks of the model: show, count or off (default {})", to))
+      ->check(CLI::IsMember({"show", "count", "off"}));
+}
+
 /// For CLI11, which takes -1 for an unsigned number: empty if the text is one, else what is wrong.
 std::string not_a_number(const std::string& text) {
   const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -270,6 +277,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
       ->check(not_a_number);
   c->add_option("--steps", a.run.steps, "launches; state carries over (default 1)");
   c->add_flag("--stream", a.run.stream, "launch the kernels one by one, without a graph");
+  add_messages(*c, a.run.messages);
 
   c = command("bench", "time the graph against its kernels launched one by one (GPU only)",
               [&a] { return bench_command(a.bench, a.global); });
@@ -282,6 +290,7 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c->add_option("--seconds", a.bench.seconds, "time to spend per measurement (default 1)")
       ->check(CLI::Range(0.01, 600.0));
   c->add_flag("--json", a.bench.json, "one JSON document on stdout");
+  add_messages(*c, a.bench.messages);
 
   command("env", "what was found: driver, devices, NVRTC, cache",
           [&a] { return env_command(a.global); });

@@ -143,13 +143,15 @@ std::map<std::string, HostTensor> launch(const RunArgs& a, const GlobalArgs& g,
       }
     }
   }
-  Executable executable(std::move(program), store, host_functions());
+  Messages messages(a.messages, g);
+  Executable executable(std::move(program), store, host_functions(), messages.options());
   executable.poison();
   std::map<std::string, HostTensor> results;
   for (int64_t step = 0; step < a.steps; ++step) {
     set_scalars(executable, given.scalars, step);
     results = executable.run(in, a.stream ? LaunchMode::stream : LaunchMode::graph);
   }
+  messages.finish(executable);
   return results;
 }
 

@@ -23,5 +23,7 @@ bool sends_tensors(const ir::Graph& body, const std::vector<Sink>& sinks);
 Emitted emit_messages(const ir::Graph& body, const Signature& signature,
                       const std::vector<Sink>& sinks, std::string_view symbol);
 Work messages_work(const ir::Graph& body, const std::vector<Sink>& sinks);
+/// What sending takes of one thread: each message waits until the host's memory has it.
+double cycles_to_send(const std::vector<Sink>& sinks);
 
 }  // namespace braid::kernels

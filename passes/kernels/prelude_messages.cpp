@@ -8,7 +8,7 @@ constexpr std::string_view kMessages =
 // ---- Messages to the host, by one thread: ir/ring.hpp has the layout ----
 struct braid_ring_host {
   braid_u64 consumed;
-  unsigned ended, unused;
+  unsigned unused[6], ended, rest[7];
 };
 struct braid_ring {
   unsigned char* bytes;

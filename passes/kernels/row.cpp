@@ -41,8 +41,10 @@ Work row_work(const ir::Graph& body, const Target& target, uint32_t parts) {
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
   if (sends_tensors(body, sinks)) return messages_work(body, sinks);
-  return reduces.empty() ? elementwise_work(body, signature, sinks, target)
-                         : reduction_work(body, signature, sinks, reduces, target);
+  Work work = reduces.empty() ? elementwise_work(body, signature, sinks, target)
+                              : reduction_work(body, signature, sinks, reduces, target);
+  work.cycles += cycles_to_send(sinks);
+  return work;
 }
 
 std::string row_refuses(const ir::Graph& body) {

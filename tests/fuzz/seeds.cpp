@@ -128,13 +128,13 @@ int main(int argc, char** argv) try {
   if (argc != 3) return 2;
   const Seeds seeds{argv[1], argv[2]};
   fs::create_directories(seeds.out);
-  for (const char* folder : {"examples", "tests/errors", "tests/golden"}) {
+  for (const char* folder : {"examples", "examples/breaks", "tests/errors", "tests/golden"}) {
     for (const fs::directory_entry& entry : fs::directory_iterator(seeds.source / folder)) {
       const std::string name = entry.path().stem().string();
       if (entry.path().extension() == ".toml") {
         const std::string text = read_file(entry.path().string());
         seeds.add("toml", name, text);
-        if (std::string(folder) == "examples")
+        if (std::string_view(folder).starts_with("examples"))
           seeds.add_graph(name, read_toml(text, name).graph->ir());
       } else if (entry.path().extension() == ".bir") {
         seeds.add_graph("golden_" + name, ir::parse(read_file(entry.path().string())));

@@ -11,6 +11,7 @@
 #include "frontend/compile.hpp"
 #include "frontend/toml.hpp"
 #include "ir/interpret.hpp"
+#include "message_runs.hpp"
 #include "oplist.hpp"
 #include "runtime/nvrtc.hpp"
 
@@ -60,6 +61,12 @@ class Suite {
     attempt("two executables, one store", [&] { return shared_store(); });
     attempt("state over launches", [&] { return state_over_launches(); });
     attempt("two threads", [&] { return two_threads(); });
+    for (const auto& [loop, branch] : kMessageLowerings) {
+      attempt(fmt::format("messages: loop {}, branch {}", loop, branch), [&] {
+        const ir::Graph graph = ir::parse(message_model(loop, branch));
+        return wrong_messages(graph, program_of(graph), device_);
+      });
+    }
     return counts_;
   }
 

@@ -27,7 +27,10 @@ inline Relation ended_before(const Program& p, const Body& body) {
   const auto start = [](size_t v) { return 3 * v; };
   const auto go = [](size_t v) { return 3 * v + 1; };
   const auto end = [](size_t v) { return 3 * v + 2; };
-  const auto waits = [&](size_t v) { return p.kernels[body.nodes[v].kernel].waits; };
+  const auto waits = [&](size_t v) {
+    const uint32_t k = body.nodes[v].kernel;
+    return k != kNoKernel && p.kernels[k].waits;
+  };
   for (size_t v = 0; v < n; ++v) {
     moments.set(start(v), go(v));
     moments.set(go(v), end(v));

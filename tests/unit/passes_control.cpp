@@ -333,6 +333,8 @@ TEST_CASE("control: a WHILE runs copies of the body, and what is left over goes 
       // The three is no operand: it is in the body. The flag, x, n, the rows, i, c.
       CHECK(op.operands.size() == 6);
       CHECK(g.bodies[attr.body].outputs.empty());
+      // The rows of all copies at once: all there are, or a block.
+      CHECK(count(g.bodies[attr.body], OpKind::update) == (copies < 7 ? 1 : 0));
     }
   }
 }
