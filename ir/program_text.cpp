@@ -218,7 +218,8 @@ class RegionsText {
       }
     }
     for (size_t s = 0; s < r.slots.size(); ++s) {
-      if (p_.views[r.args[s]].buffer == r.slab) continue;
+      const uint32_t buffer = p_.views[r.args[s]].buffer;
+      if (buffer == r.slab || buffer == p_.views[r.flag].buffer) continue;
       const Role role = r.slots[s].role;
       t.row({role == Role::in    ? "reads"
              : role == Role::out ? "writes"

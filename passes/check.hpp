@@ -19,13 +19,15 @@ namespace braid {
 /// thread needs than the one that writes the output's (the rule is in check_kernels.cpp).
 /// Inputs, constants and scalars are never written.
 ///
-/// Script. Every body is launched once. Every call is there once as read, wait, call, write, in
-/// this order; read and wait may be absent (both) iff the call has no arguments, write iff it has
-/// no results. Launches, calls and writes follow the runs; a read may come before its run, so that
-/// it overlaps other work. Runs alternate between graphs and host work (calls, bodies launched as
-/// streams); a run has one graph at most, and Program::graphs is the number of runs of that colour:
-/// one of them has no body only where none of its ops needs a kernel. Nodes are in their body's
-/// run, and each run lies in the window of what belongs to it.
+/// Script. Every body that is none of a conditional node is launched once, by the script or by that
+/// of the side it belongs to. Every call is there once, in one of these scripts, as read, wait,
+/// call, write, in this order; read and wait may be absent (both) iff the call has no arguments,
+/// write iff it has no results. Launches, calls and writes follow the runs; a read may come before
+/// its run, so that it overlaps other work. Runs alternate between graphs and host work (calls,
+/// bodies launched as streams); a run has one graph at most, and Program::graphs is the number of
+/// runs of that colour: one of them has no body only where none of its ops needs a kernel. Regions
+/// that the host drives are host work; scripts of their sides have runs of their own. Nodes are in
+/// their body's run, and each run lies in the window of what belongs to it.
 ///
 /// Order. Lanes are chains and number at most Body::lanes, which is at most kMaxStreams, so no
 /// antichain is larger. Every two nodes of a body that touch the same bytes, one of them writing,
@@ -40,6 +42,17 @@ namespace braid {
 /// Values. Every argument of a node or call holds, at that point, the value that it expects, inputs
 /// and params included; outputs and params hold theirs at the end. Arguments of one node overlap
 /// only if all are read, or where Kernel::in_place allows it on the very same bytes.
+///
+/// Regions. They nest, each body belongs to the script or to one side, each conditional node to one
+/// region and the other way round, and a guarded kernel asks its region's flag for its own side.
+/// Around a region its slots say what its sides read and write; each side is proved by itself, with
+/// clocks of its own, to rely on nothing else, to write nothing else, and to leave in every state
+/// what the region promises. A loop's entry is a name for whatever an iteration finds. Different
+/// sides of one predicated region never conflict; who uses what it leaves behind needs all sides to
+/// have made it. Handles are set in every run of the body that holds their node, or by the loop's
+/// own body, and nowhere else. The nodes that can run at once, those of the widest side of each
+/// conditional node too, are at most as many as the options have streams. Kernels send only what
+/// Program::messages knows.
 ///
 /// Since the script follows the runs, and everything it orders is proved, no data or conflict leads
 /// from a later run to an earlier one: runs are convex. O((V+E) * lanes) plus the address sweep,

@@ -35,9 +35,16 @@ std::vector<bool> needed_ops(const ir::Graph& graph) {
   for (const ir::Output& output : graph.outputs) {
     needed[graph.value(output.value).def.index] = true;
   }
+  // What selects a side of a branch that nobody needs: a handle without a node.
+  std::vector<bool> selects(graph.values().size(), false);
+  for (const ir::Op& op : graph.ops()) {
+    if (op.kind != OpKind::branch) continue;
+    selects[op.operands[0].index] = graph.value(op.operands[0]).state;
+  }
   for (size_t i = graph.ops().size(); i-- > 0;) {
     const ir::Op& op = graph.ops()[i];
-    if (makes_state(graph, op) || acts_on_host(graph, op)) needed[i] = true;
+    const bool acts = makes_state(graph, op) || acts_on_host(graph, op);
+    if (acts && !selects[op.result.index]) needed[i] = true;
     if (!needed[i]) continue;
     for (ValueId v : op.operands) needed[graph.value(v).def.index] = true;
   }

@@ -9,6 +9,7 @@
 #include "ir/interpret.hpp"
 #include "ir/text.hpp"
 #include "random_graph.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 
@@ -125,19 +126,22 @@ void run_random(uint64_t seed, test::RandomGraphOptions options, Counts& counts)
 
 TEST_CASE("random graphs of everything run as the interpreter says") {
   Counts counts;
-  for (uint64_t seed = 1; seed <= 600; ++seed) run_random(seed, {}, counts);
-  CHECK(counts.scalars > 50);
-  CHECK(counts.nodes > 1000);
+  for (int seed = 1; seed <= test::rounds(600); ++seed) {
+    run_random(static_cast<uint64_t>(seed), {}, counts);
+  }
+  CHECK(counts.scalars > test::rounds(50));
+  CHECK(counts.nodes > test::rounds(1000));
 }
 
 TEST_CASE("random graphs with host calls and ops outside graphs run as the interpreter says") {
   Counts counts;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (int round = 1; round <= test::rounds(300); ++round) {
+    const auto seed = static_cast<uint64_t>(round);
     test::RandomGraphOptions options;
     options.host = seed % 4 == 0 ? 0 : 2 + seed % 16;
     options.outside = seed % 3 == 0 ? 0 : 1 + seed * 7 % 20;
     run_random(seed, options, counts);
   }
-  CHECK(counts.calls > 300);
-  CHECK(counts.bodies > 600);
+  CHECK(counts.calls > test::rounds(300));
+  CHECK(counts.bodies > test::rounds(600));
 }

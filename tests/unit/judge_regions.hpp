@@ -19,6 +19,7 @@ class RegionJudge {
     for (size_t b = p.bodies.size(); b-- > 0;) reach_[b] = touched(p.bodies[b]);
     for (const Body& body : p.bodies) order(body);
     for (uint32_t r = 0; r < p.regions.size(); ++r) {
+      apart(p.regions[r]);
       if (p.regions[r].kind != Region::Kind::predicate) continue;
       for (const Region::State& s : p.regions[r].states) made_by_[s.after] = {r, &s};
     }
@@ -134,6 +135,19 @@ class RegionJudge {
     }
   }
 
+  /// What a region says that it uses, it uses for all of its time.
+  void apart(const Region& r) {
+    for (size_t s = 0; s < r.args.size(); ++s) {
+      const Touch out = touch_of(p_, r.args[s], true);
+      for (size_t t = 0; t < r.args.size() && r.slots[s].role != Role::in; ++t) {
+        const Touch other = touch_of(p_, r.args[t], false);
+        if (s != t && out.lo < out.hi && other.lo < other.hi && conflict(out, other)) {
+          verdict_.apart = false;
+        }
+      }
+    }
+  }
+
   // ---- values
 
   /// By the names: who made the value that `v` stands for, or 0.
@@ -237,6 +251,11 @@ class RegionJudge {
 
   void region(uint32_t index, Names& names) {
     const Region& r = p_.regions[index];
+    for (size_t s = 0; s < r.args.size(); ++s) {
+      if (r.slots[s].role == Role::out) continue;
+      expect(touch_of(p_, r.args[s], false), names,
+             r.slots[s].role == Role::in ? r.values[s] : r.values_before[s]);
+    }
     std::vector<uint64_t> now;
     for (const Region::State& s : r.states) now.push_back(maker(names, s.before));
     const uint32_t side = below(r.sides);
@@ -257,12 +276,12 @@ class RegionJudge {
       if (r.slab != UINT32_MAX) write(whole(r.slab), 0);
       for (size_t k = 0; k < r.states.size(); ++k) {
         now[k] = maker(inside, r.states[k].exit[side]);
-        // Again, and it must be made anew.
-        const bool decides = r.loop && touch_of(p_, r.states[k].view, false).space == flag.space &&
-                             touch_of(p_, r.states[k].view, false).lo == flag.lo;
-        if (decides && (!are(flag, now[k]) || r.states[k].exit[side] == r.states[k].entry[side])) {
-          verdict_.values = false;
-        }
+        const Touch at = touch_of(p_, r.states[k].view, false);
+        const uint32_t exit = r.states[k].exit[side];
+        if (exit != UINT32_MAX && !are(at, now[k])) verdict_.values = false;
+        // What decides must be made anew.
+        const bool decides = r.loop && at.space == flag.space && at.lo == flag.lo;
+        if (decides && exit == r.states[k].entry[side]) verdict_.values = false;
       }
     }
     for (size_t k = 0; k < r.states.size(); ++k) {
@@ -281,10 +300,10 @@ class RegionJudge {
   std::map<uint32_t, std::pair<uint32_t, const Region::State*>> made_by_;
 };
 
-/// Judges `runs` ways through. Every index must be in range and edges go forward.
+/// Judges at most `runs` ways through. Every index must be in range and edges go forward.
 inline Verdict judge_regions(const Program& p, std::mt19937& random, int runs) {
   RegionJudge judge(p);
-  for (int i = 0; i < runs; ++i) judge.run(random);
+  for (int i = 0; i < runs && judge.verdict().good(); ++i) judge.run(random);
   return judge.verdict();
 }
 

@@ -40,7 +40,7 @@ class Block {
 
   Block(Call call, void** args, uint32_t threads, Index* thread_index)
       : call_(call), args_(args), fibers_(threads), thread_index_(thread_index) {
-    for (Fiber& f : fibers_) f.stack = std::make_unique<char[]>(kStack);
+    for (Fiber& f : fibers_) f.stack = std::make_unique_for_overwrite<char[]>(kStack);
   }
 
   void run() {
