@@ -113,7 +113,6 @@ void Chooser::describe(Frame& f, const ir::Op& op, uint32_t r) {
   made.flag = state ? view_of(f, op.operands[0]) : in_memory(f, op.operands[0]).first;
   made.op = op_label(f.graph, op);
   made.place = place_label(f.graph, op.loc);
-  made.why = std::string(f.graph.strings[branch ? branch->why : loop->why]);
   for (size_t k = ir::first_argument(op); k < op.operands.size(); ++k) {
     const ValueId v = op.operands[k];
     if (!f.graph.value(v).state) continue;
