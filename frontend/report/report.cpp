@@ -332,6 +332,7 @@ Report make_report(const Program& p) {
     for (uint32_t b : region.bodies) r.bodies.push_back(of_body(p, b, repeats));
   }
   r.regions = region_rows(p);
+  r.launched = launched_by(p, p.script);
   r.armed = armed_bodies(p);
   r.launch = launch_time(p, r.fragments);
   r.breaks = break_rows(p, repeats, r.fragments);

@@ -127,6 +127,11 @@ struct Comparison {
   bool reordered = true;  // false: host_first's order takes too much memory, so it is in_order's
 };
 
+/// Graphs of one launch, with those of regions that the host drives: of the side with the most.
+struct Launched {
+  size_t graphs = 0, each_iteration = 0;  // the second of loops of the host, all added up
+};
+
 /// What torch.compile would make of the model, by the rules of passes/reference_breaks.hpp.
 struct Reference {
   struct At {
@@ -161,7 +166,8 @@ struct Report {
   size_t kernels = 0;       // launches
   size_t grouped = 0;       // of them, those of several like kernels
   size_t distinct = 0;
-  uint32_t graphs = 0, runs = 0;    // proved to be the fewest
+  uint32_t graphs = 0, runs = 0;  // proved to be the fewest
+  Launched launched;
   uint32_t streams_allowed = 0;     // 0: the options do not say
   uint32_t streams_used = 0;        // by the widest fragment
   std::vector<Fragment> fragments;  // what the script runs, also in regions that the host drives

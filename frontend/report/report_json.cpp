@@ -127,7 +127,7 @@ Json breaks_json(const Report& r) {
   for (const Avoided& a : r.avoided) {
     j["avoided"].push_back({{"op", a.op}, {"place", a.place}, {"how", a.how}});
   }
-  if (r.reference) j["reference"] = reference_json(*r.reference);
+  if (r.reference && !r.reference->where.empty()) j["reference"] = reference_json(*r.reference);
   return j;
 }
 

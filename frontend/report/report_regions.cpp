@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -70,6 +71,13 @@ std::vector<std::string> parts_of(const Program& p, const std::vector<Step>& scr
   return parts;
 }
 
+/// "1 + 2 an iteration".
+template <class Number>
+std::string graphs_text(Number graphs, Number each_iteration) {
+  return each_iteration > 0 ? fmt::format("{} + {} an iteration", graphs, each_iteration)
+                            : fmt::format("{}", graphs);
+}
+
 /// "false 1, true 2 kernels", "16 kernels, 4 copies of the body".
 std::string sides_text(const RegionRow& r) {
   if (r.loop) {
@@ -88,6 +96,14 @@ std::string sides_text(const RegionRow& r) {
   return fmt::format("kernels {}", fmt::join(sides, ", "));
 }
 
+/// What asks in an unrolled loop whether its next copy is to run: none of the model's branches.
+bool copy_of_loop(const Program& p, const Region& r) {
+  if (r.loop || r.region >= p.regions.size()) return false;
+  const Region& around = p.regions[r.region];
+  return around.loop && around.unrolled > 1 && op_name(around.op) == op_name(r.op) &&
+         around.place == r.place;
+}
+
 std::string how_of(const Dissolved& d) {
   const std::string how =
       d.lowering == ir::Lowering::unroll
@@ -104,10 +120,24 @@ std::string how_of(const Program& p, const Region& r) {
                        : fmt::format("{}: {}", how, r.why);
 }
 
-std::string how_of(const MessageSource& m) {
-  return fmt::format(
-      "{} to the host by the ring: no kernel more where it is fused, {:.1f} to {:.1f} us a message",
-      m.kind == ir::MessageKind::print ? "printed" : "sent", kMessageUs, kFencedMessageUs);
+/// Kernels that only send, by the op's label.
+std::map<std::string, size_t> senders_of(const Program& p) {
+  std::map<std::string, size_t> alone;
+  for (const Body& body : p.bodies) {
+    for (const Node& n : body.nodes) {
+      if (n.ops.size() == 1) ++alone[n.ops[0]];
+    }
+  }
+  return alone;
+}
+
+std::string how_of(const MessageSource& m, const std::map<std::string, size_t>& alone) {
+  const auto it = alone.find(m.op);
+  const std::string kernels =
+      it == alone.end() ? "in a kernel that is there anyway" : counted(it->second, "kernel") + " more";
+  return fmt::format("{} to the host by the ring: {}, {:.1f} to {:.1f} us a message",
+                     m.kind == ir::MessageKind::print ? "printed" : "sent", kernels, kMessageUs,
+                     kFencedMessageUs);
 }
 
 /// The copies of a region in an unrolled loop are one row.
@@ -140,7 +170,9 @@ std::vector<RegionRow> region_rows(const Program& p) {
     row.what = name_of_region(p, r);
     row.op = r.op;
     row.place = r.place;
-    row.why = r.why;
+    row.why = copy_of_loop(p, r)
+                  ? fmt::format("the loop of r{} may end before its next copy", r.region)
+                  : r.why;
     row.where = counter.where(i);
     row.around = r.region;
     row.side = r.branch;
@@ -160,14 +192,33 @@ std::vector<RegionRow> region_rows(const Program& p) {
   return rows;
 }
 
+Launched launched_by(const Program& p, const std::vector<Step>& script) {
+  Launched all;
+  for (const Step& s : script) {
+    if (s.kind == Step::Kind::launch) all.graphs += !p.bodies[s.index].stream;
+    if (s.kind != Step::Kind::region) continue;
+    const Region& r = p.regions[s.index];
+    Launched most;
+    for (const std::vector<Step>& side : r.scripts) {
+      const Launched of = launched_by(p, side);
+      if (most.graphs + most.each_iteration < of.graphs + of.each_iteration) most = of;
+    }
+    (r.loop ? all.each_iteration : all.graphs) += most.graphs;
+    all.each_iteration += most.each_iteration;
+  }
+  return all;
+}
+
 void add_avoided(const Program& p, std::vector<Avoided>& avoided) {
   for (const Dissolved& d : p.dissolved) avoided.push_back({d.op, d.place, how_of(d)});
   for (const Region& r : p.regions) {
-    if (r.kind != Region::Kind::host) avoided.push_back({r.op, r.place, how_of(p, r)});
+    if (r.kind != Region::Kind::host && !copy_of_loop(p, r))
+      avoided.push_back({r.op, r.place, how_of(p, r)});
   }
+  const std::map<std::string, size_t> alone = senders_of(p);
   for (const MessageSource& m : p.messages) {
     if (m.kind == ir::MessageKind::check && m.text.empty()) continue;  // it ends each launch
-    avoided.push_back({m.op, m.place, how_of(m)});
+    avoided.push_back({m.op, m.place, how_of(m, alone)});
   }
 }
 
@@ -203,13 +254,14 @@ std::string avoided_text(const Report& r) {
   if (r.reference) {
     for (const Reference::At& w : r.reference->where) elsewhere.insert({w.op, w.place});
   }
-  std::vector<std::pair<const Avoided*, size_t>> folded;  // equal ones: the copies of a loop's body
+  // What stands in one place of the model is one line: the copies of blocks and loops.
+  std::vector<std::pair<const Avoided*, size_t>> folded;
+  std::map<Key, size_t> at;  // by place, or op where there is none, and what is said
   for (const Avoided& a : r.avoided) {
-    if (!folded.empty() && *folded.back().first == a) {
-      ++folded.back().second;
-    } else {
-      folded.emplace_back(&a, 1);
-    }
+    const auto [it, added] =
+        at.try_emplace({a.place.empty() ? a.op : a.place, a.how}, folded.size());
+    if (added) folded.emplace_back(&a, 0);
+    ++folded[it->second].second;
   }
   std::string out;
   for (size_t i = 0; i < folded.size() && i < kRows; ++i) {
@@ -228,24 +280,32 @@ std::string avoided_text(const Report& r) {
 std::string reference_text(const Report& r) {
   if (!r.reference || r.reference->where.empty()) return {};
   const Reference& ref = *r.reference;
-  const std::string more =
-      ref.each_iteration > 0 ? fmt::format(" + {} an iteration", ref.each_iteration) : "";
   TextTable t;
   t.row({"", "graphs", "breaks"});
-  t.row({"this plan", fmt::format("{}", r.graphs), fmt::format("{}", r.ops_outside)});
-  t.row({"torch.compile, at least", fmt::format("{}{}", ref.graphs, more),
-         fmt::format("{}{}", ref.breaks, more)});
+  t.row({"this plan", graphs_text(r.launched.graphs, r.launched.each_iteration),
+         fmt::format("{}", r.ops_outside), fmt::format("about {:.1f} us a launch", r.launch.us())});
+  t.row({"torch.compile, at least", graphs_text(ref.graphs, ref.each_iteration),
+         graphs_text(ref.breaks, ref.each_iteration)});
   std::string out = "by the rules of others\n" + t.str();
+  std::vector<std::pair<const Reference::At*, int64_t>> folded;  // with how often it breaks
+  std::map<std::pair<std::string, std::string>, size_t> row_of;
+  for (const Reference::At& w : ref.where) {
+    const auto [it, added] =
+        row_of.try_emplace({w.place.empty() ? w.op : w.place, w.rule}, folded.size());
+    if (added) folded.emplace_back(&w, 0);
+    int64_t& times = folded[it->second].second;
+    if (__builtin_add_overflow(times, w.times, &times)) times = INT64_MAX;
+  }
   TextTable at;
-  for (size_t i = 0; i < ref.where.size() && i < kRows; ++i) {
-    const Reference::At& w = ref.where[i];
-    at.row({"  " + w.rule + (w.times > 1 ? fmt::format(" ({}x)", w.times) : "") +
-                (w.each_iteration ? ", each iteration" : ""),
-            w.op, w.place});
+  for (size_t i = 0; i < folded.size() && i < kRows; ++i) {
+    const auto& [w, times] = folded[i];
+    at.row({"  " + w->rule + (times > 1 ? fmt::format(" ({}x)", times) : "") +
+                (w->each_iteration ? ", each iteration" : ""),
+            w->op, w->place});
   }
   out += at.str();
-  if (ref.where.size() > kRows) {
-    out += fmt::format("  and {} more; --format=json has all\n", ref.where.size() - kRows);
+  if (folded.size() > kRows) {
+    out += fmt::format("  and {} more; --format=json has all\n", folded.size() - kRows);
   }
   return out;
 }

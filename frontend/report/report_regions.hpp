@@ -11,6 +11,8 @@ namespace braid::report {
 
 /// By index. A program that nobody checked may ask for anything that it holds.
 std::vector<RegionRow> region_rows(const Program& p);
+/// Of a script; regions nest, so sides are followed to the end.
+Launched launched_by(const Program& p, const std::vector<Step>& script);
 /// Branches and loops that are plain kernels or conditional nodes, and messages.
 void add_avoided(const Program& p, std::vector<Avoided>& avoided);
 

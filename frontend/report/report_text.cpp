@@ -251,6 +251,13 @@ std::string streams_text(const Report& r) {
   return out + t.str() + more(shown, kGraphs, "graphs");
 }
 
+std::string note_of(const Temporary& temp) {
+  std::vector<std::string> notes;
+  if (temp.region != UINT32_MAX) notes.push_back(fmt::format("in the slab of r{}", temp.region));
+  if (!temp.shares.empty()) notes.push_back("shares bytes with " + joined(temp.shares, 3, ", "));
+  return fmt::format("{}", fmt::join(notes, "; "));
+}
+
 std::string memory_text(const Memory& m) {
   std::string out = fmt::format("memory\n  arena {}", human_bytes(m.arena));
   if (m.lower_bound > 0) {
@@ -283,9 +290,7 @@ std::string memory_text(const Memory& m) {
   TextTable t;
   for (const Temporary& temp : m.largest) {
     t.row({"", human_bytes(temp.bytes), fmt::format("@{}", temp.offset), temp.type, temp.name,
-           temp.made_by, temp.place,
-           temp.region == UINT32_MAX ? "" : fmt::format("in the slab of r{}", temp.region),
-           temp.shares.empty() ? "" : "shares bytes with " + joined(temp.shares, 3, ", ")});
+           temp.made_by, temp.place, note_of(temp)});
   }
   return out + t.str();
 }
