@@ -27,6 +27,9 @@ class Machine {
   /// Lets time pass until kernels end: those that end at that instant, in order; none at the end.
   const std::vector<uint32_t>& next();
 
+  /// Whether nothing runs or waits to start, right after a single kernel has ended.
+  bool idle() const { return ended_.size() == 1 && running_.empty() && arrivals_.empty(); }
+
   double now() const { return now_; }
   double start(uint32_t node) const { return start_[node]; }
   double end(uint32_t node) const { return end_[node]; }
