@@ -122,7 +122,7 @@ void Chooser::describe(Frame& f, const ir::Op& op, uint32_t r) {
   p_.regions[r] = std::move(made);
 }
 
-Frame Chooser::side(Frame& f, const ir::Op& op, uint32_t r, uint32_t index) {
+Chooser::Frame Chooser::side(Frame& f, const ir::Op& op, uint32_t r, uint32_t index) {
   const uint32_t body = ir::bodies_of(op)[index];
   Frame s = open(f.graph.bodies[body], f.plan.bodies[body]);
   if (p_.regions[r].kind == Region::Kind::predicate) {

@@ -60,7 +60,8 @@ struct Prediction {
 };
 
 /// Runs the nodes on a Machine: a node may start when all that it waits for has ended, the node
-/// before it in its lane too, and the edges have been paid. O((V + E) log V).
+/// before it in its lane too, and the edges have been paid: those of a chain from a node that ended
+/// alone to the next of its lane. O((V + E) log V).
 Prediction predict(const Tasks& tasks, const LanePlan& plan, const Prices& prices = kPrices);
 
 /// The same for kernels that the host launches one by one on a stream, in their order.

@@ -199,7 +199,7 @@ function showLegend() {
     out.push(line(theme.raw, "raw: read after write"), line(theme.war, "war: write after read"),
       line(theme.waw, "waw: write after write"), line(theme.lane, "lane: same stream"));
     if (state.critical) out.push(line(theme.accent, "critical path"));
-    if (model.hostRow) {
+    if (model.doc.calls.length > 0) {
       out.push(el("span", {}, `host calls drawn ${model.doc.break_us} us long: nobody can estimate them`));
     }
   }

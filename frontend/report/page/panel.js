@@ -269,7 +269,7 @@ function breaksView(model, choose) {
   }
   const name = ([kind, index]) => kind === "launch"
     ? `launch ${doc.bodies[index].stream ? "kernels of" : "graph"} ${bodyName(doc.bodies[index], index)}: ` +
-      `${plural(doc.bodies[index].nodes.length, "kernel")}, ` +
+      `${nodesText(doc.bodies[index])}, ` +
       `${plural(new Set(doc.bodies[index].nodes.map((n) => n.lane)).size, "stream")}, ` +
       `${doc.bodies[index].predicted_us.toFixed(1)} us ` +
       `(one stream: ${doc.bodies[index].chain_us.toFixed(1)} us)`

@@ -22,6 +22,13 @@ function regionAsKernel(doc, r) {
     args: region.slots };
 }
 
+/** "7 kernels, 1 conditional node": what a graph holds. */
+function nodesText(body) {
+  const conditional = body.nodes.filter((n) => n.kernel === null).length;
+  const kernels = plural(body.nodes.length - conditional, "kernel");
+  return conditional > 0 ? `${kernels}, ${plural(conditional, "conditional node")}` : kernels;
+}
+
 /** Predicted microseconds of one launch, without host functions, and if each graph had one stream. */
 function totals(doc) {
   const sum = { predicted: 0, chain: 0 };
@@ -117,7 +124,7 @@ function sidesSection(panel, n) {
     const body = model.bodies[b];
     const text = `${bodyName(body, b)}, ${sideText(model.doc, r, body.branch)}`;
     const what = body.nodes.length > 0
-      ? `${plural(body.nodes.length, "node")}, ${body.predicted_us.toFixed(2)} us` : "nothing to do";
+      ? `${nodesText(body)}, ${body.predicted_us.toFixed(2)} us` : "nothing to do";
     const first = model.nodes[body.first];
     return el("span", {}, body.nodes.length === 0 ? text
       : linkTo(first.key, () => panel.choose({ kind: "node", id: first.id }), text),
@@ -142,7 +149,9 @@ function regionCards(model) {
 
 /** The tab's list of what a launch tells the host. */
 function messageCards(doc) {
-  return doc.messages.map((m) => el("li", {}, el("b", {}, m.kind), " ", el("span", { class: "mono" }, m.text || "the end of a launch"),
+  // The last send of a launch may be there for that alone.
+  const told = doc.messages.filter((m) => m.kind !== "check" || m.text !== "");
+  return told.map((m) => el("li", {}, el("b", {}, m.kind), " ", el("span", { class: "mono" }, m.text),
     el("small", {}, ` ${m.place}`),
     el("p", {}, `${m.kind === "check" ? "a count of elements" : m.type}` +
       `${m.loops > 0 ? `, with ${plural(m.loops, "iteration number")}` : ""}; ${m.op}`)));

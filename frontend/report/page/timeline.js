@@ -149,7 +149,7 @@ class Timeline {
       c.fillStyle = theme.dim;
       const short = bodyName(b, b.index);
       const name = b.stream ? `${short}, no graph` : `graph ${short}`;
-      const full = `${name}: ${plural(b.nodes.length, "kernel")}, ${b.predicted_us.toFixed(1)} us`;
+      const full = `${name}: ${nodesText(b)}, ${b.predicted_us.toFixed(1)} us`;
       const text = [full, name, short].find((t) => c.measureText(t).width < x2 - x1 - 2);
       if (text) c.fillText(text, x1 + 1, AXIS + 8);
     }
