@@ -133,8 +133,8 @@ std::map<std::string, size_t> senders_of(const Program& p) {
 
 std::string how_of(const MessageSource& m, const std::map<std::string, size_t>& alone) {
   const auto it = alone.find(m.op);
-  const std::string kernels =
-      it == alone.end() ? "in a kernel that is there anyway" : counted(it->second, "kernel") + " more";
+  const std::string kernels = it == alone.end() ? "by the kernel that computes it"
+                                                : counted(it->second, "kernel") + " more";
   return fmt::format("{} to the host by the ring: {}, {:.1f} to {:.1f} us a message",
                      m.kind == ir::MessageKind::print ? "printed" : "sent", kernels, kMessageUs,
                      kFencedMessageUs);
