@@ -21,6 +21,8 @@ using ir::ValueId;
 
 bool is_region(const ir::Op& op) { return op.kind == OpKind::branch || op.kind == OpKind::loop; }
 
+bool is_ring(const ir::Op& op) { return std::holds_alternative<ir::RingAttr>(op.attrs); }
+
 /// Writes one graph anew without branches and loops of the value form.
 class Lowerer {
  public:
@@ -152,10 +154,14 @@ class Lowerer {
 
 void lower_control(ir::Graph& graph, const Options& options, std::vector<Dissolved>& dissolved) {
   number_sends(graph);
-  if (std::any_of(graph.ops().begin(), graph.ops().end(), is_region)) {
-    graph = Lowerer(graph, options, dissolved).run();
-    if (options.simplify) graph = simplify(graph);
-  }
+  const auto any = [&](const auto& holds) {
+    return std::any_of(graph.ops().begin(), graph.ops().end(), holds);
+  };
+  const bool regions = any(is_region);
+  if (regions) graph = Lowerer(graph, options, dissolved).run();
+  // A ring without sends and the handle of a branch that does nothing cannot be planned.
+  if (!options.simplify && (regions || any(is_ring))) graph = sweep(graph);
+  if (options.simplify && regions) graph = simplify(graph);
   finish_sends(graph);
 }
 

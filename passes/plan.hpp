@@ -9,6 +9,8 @@ namespace braid {
 /// for integers, double transpose, reshape of reshape, full slices, ...), in bodies as well, and
 /// branches and loops that change nothing. `arguments`: of a body, its leading ops, which stay.
 ir::Graph simplify(const ir::Graph& graph, size_t arguments = 0);
+/// Only drops dead ops, in bodies as well.
+ir::Graph sweep(const ir::Graph& graph);
 
 /// choose.cpp: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
 void choose_kernels(Compilation& c, const Options& o);

@@ -16,6 +16,9 @@ std::vector<Step> write_script(const Program& p, const std::vector<Step>& order)
         for (size_t s = 0; s < slots.size(); ++s) {
           if (slots[s].role != Role::in) there[node.values[s]] = i + 1;
         }
+        // What a predicated region leaves is the value of none of its nodes.
+        if (node.region == UINT32_MAX) continue;
+        for (const Region::State& s : p.regions[node.region].states) there[s.after] = i + 1;
       }
       continue;
     }

@@ -162,17 +162,30 @@ ir::Graph simplify_outermost(const ir::Graph& graph, size_t arguments) {
   return emit(graph, rewriter, arguments);
 }
 
-}  // namespace
+ir::Graph sweep_outermost(const ir::Graph& graph, size_t arguments) {
+  Rewriter rewriter(graph);
+  return emit(graph, rewriter, arguments);
+}
 
-ir::Graph simplify(const ir::Graph& graph, size_t arguments) {
-  if (graph.bodies.empty()) return simplify_outermost(graph, arguments);
+/// Bodies before what is around them.
+template <class Rewrite>
+ir::Graph innermost_first(const ir::Graph& graph, size_t arguments, const Rewrite& rewrite) {
+  if (graph.bodies.empty()) return rewrite(graph, arguments);
   ir::Graph inner = graph;
   for (const ir::Op& op : graph.ops()) {
     for (uint32_t b : ir::bodies_of(op)) {
-      inner.bodies[b] = simplify(graph.bodies[b], arguments_of_bodies(op));
+      inner.bodies[b] = innermost_first(graph.bodies[b], arguments_of_bodies(op), rewrite);
     }
   }
-  return simplify_outermost(inner, arguments);
+  return rewrite(inner, arguments);
 }
+
+}  // namespace
+
+ir::Graph simplify(const ir::Graph& graph, size_t arguments) {
+  return innermost_first(graph, arguments, simplify_outermost);
+}
+
+ir::Graph sweep(const ir::Graph& graph) { return innermost_first(graph, 0, sweep_outermost); }
 
 }  // namespace braid

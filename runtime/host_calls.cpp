@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
+#include <string_view>
 
 #include "ir/diagnostic.hpp"
 #include "ir/host_lookup.hpp"
@@ -37,9 +39,13 @@ HostCalls::HostCalls(const ContextPtr& context, const Program& program,
     bytes = (bytes + size + kAlignment - 1) / kAlignment * kAlignment;
     return offset;
   };
+  std::map<std::string_view, std::shared_ptr<HostFunction>> own;
   for (const Call& c : program.calls) {
     Place& place = places_.emplace_back();
-    place.function = find_host_function(functions, c.function, {}, caller_text(c));
+    const HostFunction& given = find_host_function(functions, c.function, {}, caller_text(c));
+    std::shared_ptr<HostFunction>& function = own[c.function];
+    if (!function) function = std::make_shared<HostFunction>(given);
+    place.function = function;
     for (uint32_t v : c.args) place.arguments.push_back(take(v));
     for (uint32_t v : c.results) place.results.push_back(take(v));
     for (OwnedEvent* owned : {&place.there, &place.taken}) {
@@ -87,7 +93,7 @@ void HostCalls::call(uint32_t call) {
   {
     const InHostCall inside;
     try {
-      place.function(arguments, results);
+      (*place.function)(arguments, results);
     } catch (const std::exception& e) {
       refuse(c, e.what());
     } catch (...) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "ir/host.hpp"
@@ -35,7 +36,7 @@ class HostCalls {
     std::vector<size_t> arguments, results;  // offsets in memory_
     OwnedEvent there;                        // the arguments
     OwnedEvent taken;                        // the results
-    HostFunction function;
+    std::shared_ptr<HostFunction> function;  // one for all its calls: it may have a state
   };
   std::byte* at(size_t offset) const { return static_cast<std::byte*>(memory_.get()) + offset; }
 

@@ -24,8 +24,9 @@ struct Arguments {
   std::string device = "sim";
   uint64_t seed = 1;
   int programs = 40;
-  int only = -1;     // of the lowerings
-  bool all = false;  // every program by every lowering; else each by one of them
+  int only = -1;      // of the lowerings
+  bool all = false;   // every program by every lowering; else each by one of them
+  bool wild = false;  // larger programs of all kinds, with host calls and other settings
 };
 
 struct Way {
@@ -120,15 +121,32 @@ class Suite {
   }
 
   void compile_one(Case& c) const {
-    c.graph = test::random_control(c.seed);
     Options o;
+    test::RandomControlOptions r;
+    if (args_.wild) {
+      r.ops = 6 + static_cast<int>(c.seed % 7) * 4;
+      r.depth = 1 + static_cast<int>(c.seed / 3 % 3);
+      r.lowerings = c.seed % 4 == 1;
+      r.symbolic = c.seed % 5 == 2;
+      r.sends = c.seed % 11 != 3;
+      r.hosts = c.seed % 2 == 0 ? 0 : 6;
+      r.outside = c.seed % 6 < 4 ? 0 : 12;
+      o.group = c.seed % 13 != 0;
+      o.reuse = c.seed % 9 != 4;
+      o.reduce = c.seed % 8 != 4;
+      o.simplify = c.seed % 10 != 7;
+      o.force_lanes = c.seed % 7 < 3;
+      o.math = c.seed % 5 == 0 ? Math::tf32 : Math::strict;
+      o.unroll_limit = c.seed % 6 == 0 ? 3 : 4096;
+    }
+    c.graph = test::random_control(c.seed, r);
     o.target = device_.target();
     o.branches = c.way.branches;
     o.loops = c.way.loops;
     o.unroll = c.way.unroll;
     o.verify = true;
     o.fuse = c.seed % 3 != 0;
-    o.streams = 1 + static_cast<int>(c.seed % 4);
+    o.streams = 1 + static_cast<int>(c.seed % (args_.wild ? 8 : 4));
     Program p = compile(c.graph, o);
     if (!device_.simulated()) runtime::compile_modules(p, runtime::Cache::from_environment());
     c.program = std::move(p);
@@ -144,7 +162,9 @@ class Suite {
       const std::lock_guard lock(mutex);
       got.push_back(m);
     };
-    Executable e(*c.program, store, {}, messages);
+    std::vector<std::string> said, wanted;
+    const HostFunctions reference = test::control_functions(c.graph, wanted);
+    Executable e(*c.program, store, test::control_functions(c.graph, said), messages);
     for (uint64_t launch = 0; launch < 2; ++launch) {
       Tensors inputs, before;
       for (const Binding& b : c.program->inputs) {
@@ -153,8 +173,8 @@ class Suite {
       for (const ParamBinding& b : c.program->params) before[b.name] = store.get(b.name);
       ir::TensorMap params = widen_all(before);
       ir::Observed observed;
-      const ir::TensorMap outputs =
-          ir::interpret(c.graph, widen_all(inputs), params, ir::Rounding::wide, {}, &observed);
+      const ir::TensorMap outputs = ir::interpret(c.graph, widen_all(inputs), params,
+                                                  ir::Rounding::wide, reference, &observed);
       e.poison();
       for (const auto& [name, t] : inputs) e.write(name, t);
       bool check_failed = false;
@@ -172,6 +192,10 @@ class Suite {
       for (const auto& [name, want] : params) {
         std::string wrong = differs("param " + name, store.get(name), want);
         if (!wrong.empty()) return wrong;
+      }
+      if (said != wanted) {
+        return fmt::format("calls of the host are\n  {}\nand should be\n  {}",
+                           fmt::join(said, "\n  "), fmt::join(wanted, "\n  "));
       }
       const std::lock_guard lock(mutex);
       std::string wrong = compare(got, observed.messages, launch, check_failed);
@@ -211,8 +235,8 @@ int main_of(int argc, char** argv) {
   Arguments a;
   for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
-    if (flag == "--all") {
-      a.all = true;
+    if (flag == "--all" || flag == "--wild") {
+      (flag == "--all" ? a.all : a.wild) = true;
       --i;
       continue;
     }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "ir/host.hpp"
 #include "ir/region.hpp"
 
 namespace braid::test {
@@ -26,6 +27,8 @@ struct RandomControlOptions {
   bool stores = true;      // params of the Store, read, assigned and updated, also in bodies
   bool lowerings = false;  // asked for on some branches and loops
   bool symbolic = false;   // extents and limits are dims N and T, with defaults
+  size_t hosts = 0;        // one step in so many is a call of a host function; 0: none
+  size_t outside = 0;      // one op in so many is kept out of graphs, if it can be; 0: none
 };
 
 class RandomControl {
@@ -104,7 +107,9 @@ class RandomControl {
   }
   static TensorType type(const Scope& s, ValueId v) { return s.g.type(v); }
   ValueId map(Scope& s, Fn fn, std::vector<ValueId> of, std::optional<TensorType> t = {}) {
-    return s.g.add({Kind::map, ir::MapAttr{fn}, std::move(of), std::move(t)});
+    ir::Graph::NewOp op{Kind::map, ir::MapAttr{fn}, std::move(of), std::move(t)};
+    op.outside = o_.outside && chance(o_.outside);
+    return s.g.add(std::move(op));
   }
   ValueId any(Scope& s) { return s.pool[draw(s.pool.size())]; }
   /// One that is there, or a new constant.
@@ -124,6 +129,7 @@ class RandomControl {
 
   // ---- steps
   void step(Scope& s) {
+    if (o_.hosts && chance(o_.hosts)) return host(s);
     // In a body regions are rarer, else most graphs would be very large.
     const size_t kinds = s.depth >= o_.depth ? 10 : s.depth == 0 ? 15 : 13;
     switch (draw(kinds)) {
@@ -148,6 +154,25 @@ class RandomControl {
         return branch(s);
       default:
         return loop(s);
+    }
+  }
+
+  /// See control_functions(). Each result is as one of the arguments.
+  void host(Scope& s) {
+    ir::Graph::NewOp op{Kind::host};
+    const bool pure = chance(3);
+    op.attrs = ir::HostAttr{
+        s.g.strings.intern((pure ? "pure" : "host") + std::to_string(next() % 1000)), pure};
+    for (size_t n = 1 + draw(3); n > 0; --n) op.operands.push_back(any(s));
+    std::vector<TensorType> types;
+    for (size_t n = draw(3); n > 0; --n) {
+      types.push_back(type(s, op.operands[types.size() % op.operands.size()]));
+    }
+    op.type = types.empty() ? TensorType{DType::i8, Shape{Dim(0)}} : types[0];
+    if (types.size() > 1) op.more.assign(types.begin() + 1, types.end());
+    const ValueId first = s.g.add(std::move(op));
+    for (size_t i = 0; i < types.size(); ++i) {
+      s.pool.push_back(ValueId{first.index + static_cast<uint32_t>(i)});
     }
   }
 
@@ -419,6 +444,43 @@ class RandomControl {
 
 inline ir::Graph random_control(uint64_t seed, const RandomControlOptions& options = {}) {
   return RandomControl(seed, options).run();
+}
+
+/// The functions that the host ops of the graph and its bodies name. Result i is argument i, or the
+/// one so many after the first, in turn, the impure ones' from one element later at every call.
+/// Those write down their names in `said`, with what they get of integers.
+inline HostFunctions control_functions(const ir::Graph& graph, std::vector<std::string>& said) {
+  HostFunctions functions;
+  ir::for_each_graph(graph, [&](const ir::Graph& g) {
+    for (const ir::Op& op : g.ops()) {
+      const auto* attr = std::get_if<ir::HostAttr>(&op.attrs);
+      if (!attr) continue;
+      const std::string name(g.strings[attr->function]);
+      functions[name] = [name, pure = attr->pure, calls = int64_t{0}, &said](
+                            std::span<const HostTensor> in, std::span<HostTensor> out) mutable {
+        if (!pure) ++calls;
+        for (size_t i = 0; i < out.size(); ++i) {
+          const HostTensor& from = in[i % in.size()];
+          const int64_t n = from.numel();
+          for (int64_t e = 0; e < out[i].numel(); ++e) {
+            if (is_float(from.type.dtype)) {
+              out[i].set(e, from.at((e + calls) % n));
+            } else {
+              out[i].set_int(e, from.int_at((e + calls) % n));
+            }
+          }
+        }
+        if (pure) return;
+        std::string all = name;
+        for (const HostTensor& t : in) {
+          if (is_float(t.type.dtype)) continue;
+          for (int64_t e = 0; e < t.numel(); ++e) all += " " + std::to_string(t.int_at(e));
+        }
+        said.push_back(std::move(all));
+      };
+    }
+  });
+  return functions;
 }
 
 }  // namespace braid::test
