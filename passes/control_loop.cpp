@@ -384,13 +384,16 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
     const BodyPrice asks = price_body(region.bodies[1], options);
     body.kernels += asks.kernels;
     body.us += asks.us;
+    body.ops += asks.ops;
     on_host |= asks.on_host;
     leaf &= asks.leaf();
   }
   const int64_t kernels = std::max<int64_t>(body.assigned_kernels(), 1);
   const double us = std::max(body.assigned_us(), kPrices.chain_edge_us);
-  // The most that this many kernels an iteration allow.
-  const auto within = [&](int64_t most) { return !limit || *limit <= most / kernels; };
+  // Copies of an iteration that so many kernels and ops allow.
+  const auto allow = [&](int64_t most_kernels, int64_t most_ops) {
+    return std::min(most_kernels / kernels, most_ops / std::max<int64_t>(body.ops, 1));
+  };
 
   LoopPlan plan;
   plan.limit = limit;
@@ -399,11 +402,13 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
   const std::string trips = limit ? fmt::format("{} iterations", *limit) : "an unknown number";
   const std::string what =
       fmt::format("{}{} of {}", condition && limit ? "at most " : "", trips, each);
-  const bool can_unroll = limit && (!condition || leaf) && within(limits.most_unrolled);
+  const bool can_unroll =
+      limit && (!condition || leaf) &&
+      (*limit <= 1 || *limit <= allow(limits.most_unrolled, limits.most_unrolled_ops));
   // Copies that leave at once must not cost more than two turns of a WHILE.
   const auto most = condition ? static_cast<int64_t>(2 * kPrices.while_us / kLeavingKernelUs)
                               : options.unroll_limit;
-  const bool small = limit && (*limit <= 1 || within(most));
+  const bool small = limit && (*limit <= 1 || *limit <= allow(most, limits.most_ops));
   if (limit == 0 ||
       (can_unroll && (asked == Lowering::unroll ||
                       (asked == Lowering::automatic && small && (!on_host || *limit <= 1))))) {
@@ -427,12 +432,13 @@ LoopPlan choose_loop(const ValueRegion& region, std::optional<int64_t> limit, Lo
       copies = std::min(copies, std::max<int64_t>(1, static_cast<int64_t>(best)));
     }
   }
-  copies = std::min(copies, std::max<int64_t>(1, limits.most_kernels / kernels));
+  const int64_t allowed = allow(limits.most_kernels, limits.most_ops);
+  copies = std::min(copies, std::max<int64_t>(1, allowed));
   if (limit) copies = std::min(copies, *limit);
   if ((condition && !leaf) || on_host) copies = 1;
   plan.copies = copies;
   if (by_price && !condition && copies > 1) {  // a few more, where that leaves less over
-    const int64_t last = std::min({2 * copies - 1, limits.most_kernels / kernels, *limit});
+    const int64_t last = std::min({2 * copies - 1, allowed, *limit});
     for (int64_t c = copies + 1; c <= last; ++c) {
       if (*limit % c < *limit % plan.copies) plan.copies = c;
     }

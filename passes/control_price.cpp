@@ -30,6 +30,7 @@ class Pricer {
 
   BodyPrice run() {
     plain_.reserve(body_);
+    price_.ops = static_cast<int64_t>(body_.ops().size());
     for (uint32_t i = 0; i < body_.ops().size(); ++i) copy(i);
     outputs();
     count();
@@ -84,6 +85,7 @@ class Pricer {
       all_us += inner.us;
       most_us = std::max(most_us, inner.us);
       price_.host_ops += inner.host_ops;
+      price_.ops += inner.ops;
       price_.on_host |= inner.on_host;
     }
     const auto* branch = std::get_if<ir::BranchAttr>(&op.attrs);

@@ -19,6 +19,9 @@ struct ControlLimits {
   int64_t trips = 128;
   int64_t most_kernels = 1024;      // of a WHILE's body
   int64_t most_unrolled = 1 << 16;  // kernels, where somebody asks for a loop to be unrolled
+  // Ops of all copies of a body, since long chains make few kernels; and where somebody asks.
+  int64_t most_ops = 1 << 16;
+  int64_t most_unrolled_ops = 1 << 18;
   int64_t most_concat = 64;         // rows that one concat stacks
 };
 inline constexpr ControlLimits kControlLimits{};
@@ -35,6 +38,7 @@ struct BodyPrice {
   double us = 0;        // one after the other, with their edges
   int64_t copies =
       0;  // kernels more if its outputs are to be assigned: outputs that it only hands on
+  int64_t ops = 0;  // with those of its own bodies
   int64_t host_ops = 0;
   bool sends = false;
   bool regions = false;  // branches or loops are left in it

@@ -40,8 +40,8 @@ class Cleaner {
 
   void run() {
     drop_outputs();
-    if (options_.simplify) {
-      for (ir::Graph& body : r_.bodies) body = simplify(body, r_.arguments());
+    for (ir::Graph& body : r_.bodies) {
+      body = options_.simplify ? simplify(body, r_.arguments()) : sweep(body, r_.arguments());
     }
     for (const ir::Graph& body : r_.bodies) inliners_.emplace_back(body, r_.arguments());
     lift_tables();

@@ -10,7 +10,7 @@ namespace braid {
 /// branches and loops that change nothing. `arguments`: of a body, its leading ops, which stay.
 ir::Graph simplify(const ir::Graph& graph, size_t arguments = 0);
 /// Only drops dead ops, in bodies as well.
-ir::Graph sweep(const ir::Graph& graph);
+ir::Graph sweep(const ir::Graph& graph, size_t arguments = 0);
 
 /// choose.cpp: one Node per group, one Kernel per distinct body, a Buffer per value in memory.
 void choose_kernels(Compilation& c, const Options& o);

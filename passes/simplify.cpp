@@ -186,6 +186,8 @@ ir::Graph simplify(const ir::Graph& graph, size_t arguments) {
   return innermost_first(graph, arguments, simplify_outermost);
 }
 
-ir::Graph sweep(const ir::Graph& graph) { return innermost_first(graph, 0, sweep_outermost); }
+ir::Graph sweep(const ir::Graph& graph, size_t arguments) {
+  return innermost_first(graph, arguments, sweep_outermost);
+}
 
 }  // namespace braid
