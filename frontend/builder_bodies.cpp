@@ -12,7 +12,7 @@ using ir::ValueId;
 namespace {
 
 /// A body that becomes no part of the graph, nor do the params that it declared.
-void forget(Graph::Impl& g, const Frame& failed) {
+void forget(Graph::Impl& g, const BuilderFrame& failed) {
   for (const uint32_t v : failed.params) {
     g.variables[v].gone = true;
     g.param_names.erase(g.variables[v].name);
@@ -24,12 +24,12 @@ void forget(Graph::Impl& g, const Frame& failed) {
 class Inside {
  public:
   Inside(Graph::Impl& g, std::string name) : g_(g), scope_(g.scope.size()) {
-    Frame inner(std::move(name), ++g.bodies);
+    BuilderFrame inner(std::move(name), ++g.bodies);
     for (const DimTable::Symbol& s : g.ir.dims.symbols()) {
       inner.ir.dims.symbol(s.name, s.default_value, s.max);
     }
-    g.around.push_back(std::move(static_cast<Frame&>(g)));
-    static_cast<Frame&>(g) = std::move(inner);
+    g.around.push_back(std::move(static_cast<BuilderFrame&>(g)));
+    static_cast<BuilderFrame&>(g) = std::move(inner);
   }
   ~Inside() {
     if (left_) return;
@@ -39,10 +39,10 @@ class Inside {
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 
-  Frame leave() {
+  BuilderFrame leave() {
     left_ = true;
-    Frame inner = std::move(static_cast<Frame&>(g_));
-    static_cast<Frame&>(g_) = std::move(g_.around.back());
+    BuilderFrame inner = std::move(static_cast<BuilderFrame&>(g_));
+    static_cast<BuilderFrame&>(g_) = std::move(g_.around.back());
     g_.around.pop_back();
     for (const DimTable::Symbol& s : inner.ir.dims.symbols()) {
       g_.ir.dims.symbol(s.name, s.default_value, s.max);
@@ -60,7 +60,7 @@ class Inside {
 
 RegionBuilder::~RegionBuilder() {
   if (finished_) return;
-  for (const Ran& r : ran_) forget(g_, r.frame);
+  for (const RanBody& r : ran_) forget(g_, r.frame);
 }
 
 ValueId RegionBuilder::scalar(const In& in, DType dtype, std::string_view role,
@@ -80,7 +80,7 @@ ValueId RegionBuilder::scalar(const In& in, DType dtype, std::string_view role,
 void RegionBuilder::body(std::string name, const Leading& leading, Role role, const Run& run) {
   const size_t around = g_.around.size();
   Inside inside(g_, std::move(name));
-  Ran ran{Frame({}, 0), {}, {}, {}, {}, false};
+  RanBody ran{BuilderFrame({}, 0), {}, {}, {}, {}, false};
   g_.condition = role == Role::condition;
   std::vector<Tensor> given;
   for (size_t i = 0; i < leading.types.size(); ++i) {
@@ -111,7 +111,7 @@ void RegionBuilder::body(std::string name, const Leading& leading, Role role, co
 }
 
 bool RegionBuilder::poison() const {
-  return std::any_of(ran_.begin(), ran_.end(), [](const Ran& r) { return r.poison; });
+  return std::any_of(ran_.begin(), ran_.end(), [](const RanBody& r) { return r.poison; });
 }
 
 void RegionBuilder::fail(std::string message, std::vector<std::string> details,
@@ -122,7 +122,7 @@ void RegionBuilder::fail(std::string message, std::vector<std::string> details,
 
 /// What closures declared is the graph's, or goes on to it with the body around.
 void RegionBuilder::keep_params() {
-  for (const Ran& r : ran_) {
+  for (const RanBody& r : ran_) {
     for (const uint32_t v : r.frame.params) {
       if (g_.around.empty()) {
         g_.versions_of(g_, v);
@@ -179,7 +179,7 @@ std::vector<Tensor> RegionBuilder::finish(ir::OpKind kind, std::vector<ValueId> 
   return tensors;
 }
 
-void RegionBuilder::end(const Ran& r, uint32_t index, const std::vector<ValueId>& map) {
+void RegionBuilder::end(const RanBody& r, uint32_t index, const std::vector<ValueId>& map) {
   for (const uint32_t t : r.frame.tensors_made) {
     g_.tensors[t].index = map[g_.tensors[t].index].index;
   }
@@ -187,7 +187,7 @@ void RegionBuilder::end(const Ran& r, uint32_t index, const std::vector<ValueId>
 }
 
 /// By value of one body: whether an op takes it or the closure returned it.
-std::vector<bool> RegionBuilder::used(const Ran& r) {
+std::vector<bool> RegionBuilder::used(const RanBody& r) {
   std::vector<bool> used(r.frame.ir.values().size());
   for (const ir::Op& op : r.frame.ir.ops()) {
     if (op.kind == ir::OpKind::read) continue;
@@ -200,12 +200,12 @@ std::vector<bool> RegionBuilder::used(const Ran& r) {
 /// What the closures used of outside, in the order of first use.
 std::vector<RegionBuilder::Argument> RegionBuilder::shared_arguments() {
   std::vector<Argument> all;
-  for (const Ran& r : ran_) {
+  for (const RanBody& r : ran_) {
     const std::vector<bool> in_use = used(r);
-    for (const Frame::Capture& c : r.frame.captures) {
+    for (const BuilderFrame::Capture& c : r.frame.captures) {
       bool state = false, needed = in_use[c.inner.index];
       if (c.variable) {
-        const Frame::Versions& v = r.frame.versions.at(c.outer);
+        const BuilderFrame::Versions& v = r.frame.versions.at(c.outer);
         state = v.newest != v.first;
         needed = state || (v.first_read.valid() && in_use[v.first_read.index]);
       }
@@ -229,7 +229,7 @@ std::vector<RegionBuilder::Argument> RegionBuilder::shared_arguments() {
 }
 
 /// The body as the IR wants it: arguments first, nothing else from outside.
-ir::Graph RegionBuilder::isolated(const Ran& r, const std::vector<Argument>& arguments,
+ir::Graph RegionBuilder::isolated(const RanBody& r, const std::vector<Argument>& arguments,
                                   std::vector<ValueId>& map) {
   const ir::Graph& raw = r.frame.ir;
   ir::Graph body(raw.name);
@@ -243,9 +243,10 @@ ir::Graph RegionBuilder::isolated(const Ran& r, const std::vector<Argument>& arg
     names.insert(std::string(raw.strings[raw.def(v).name]));
   }
   for (const Argument& a : arguments) {
-    const auto it = std::find_if(
-        r.frame.captures.begin(), r.frame.captures.end(),
-        [&](const Frame::Capture& c) { return c.variable == a.variable && c.outer == a.outer; });
+    const auto it = std::find_if(r.frame.captures.begin(), r.frame.captures.end(),
+                                 [&](const BuilderFrame::Capture& c) {
+                                   return c.variable == a.variable && c.outer == a.outer;
+                                 });
     const ir::Op& outer = g_.ir.def(a.operand);
     std::string name =
         a.variable ? g_.variables[a.outer].name : std::string(g_.ir.strings[outer.name]);
@@ -262,7 +263,7 @@ ir::Graph RegionBuilder::isolated(const Ran& r, const std::vector<Argument>& arg
     if (it == r.frame.captures.end()) continue;
     map[it->inner.index] = v;
     if (!a.variable || a.state) continue;
-    const Frame::Versions& versions = r.frame.versions.at(a.outer);
+    const BuilderFrame::Versions& versions = r.frame.versions.at(a.outer);
     if (versions.first_read.valid()) map[versions.first_read.index] = v;
   }
   for (uint32_t i = 0; i < raw.ops().size(); ++i) {

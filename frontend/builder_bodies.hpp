@@ -11,8 +11,8 @@
 namespace braid {
 
 /// A body after its closure has run. What it uses of outside stands where it was first used.
-struct Ran {
-  Frame frame;
+struct RanBody {
+  BuilderFrame frame;
   std::vector<ir::ValueId> leading;  // arguments that are no captures: counter and carried values
   std::vector<ir::ValueId> results;  // its own
   std::vector<TensorType> types;     // of the results, in the terms of the graph around
@@ -41,7 +41,7 @@ class RegionBuilder {
   using Run = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
   void body(std::string name, const Leading& leading, Role role, const Run& run);
 
-  const std::vector<Ran>& ran() const { return ran_; }
+  const std::vector<RanBody>& ran() const { return ran_; }
   bool poison() const;
   /// E0308.
   void fail(std::string message, std::vector<std::string> details, std::string advice);
@@ -61,17 +61,17 @@ class RegionBuilder {
   };
 
   void keep_params();
-  void end(const Ran& r, uint32_t index, const std::vector<ir::ValueId>& map);
-  static std::vector<bool> used(const Ran& r);
+  void end(const RanBody& r, uint32_t index, const std::vector<ir::ValueId>& map);
+  static std::vector<bool> used(const RanBody& r);
   std::vector<Argument> shared_arguments();
-  ir::Graph isolated(const Ran& r, const std::vector<Argument>& arguments,
+  ir::Graph isolated(const RanBody& r, const std::vector<Argument>& arguments,
                      std::vector<ir::ValueId>& map);
 
   Graph& graph_;
   Graph::Impl& g_;
   std::string what_;
   Where where_;
-  std::vector<Ran> ran_;
+  std::vector<RanBody> ran_;
   bool finished_ = false;
 };
 

@@ -1,9 +1,9 @@
 // What tensors stand for, in the graph and in the bodies of closures.
 //
-// While a closure runs, its ops go into a body of their own (Frame), and a Tensor's number leads to
-// a body and a value of it. A value of a body around the present one becomes an argument of each
-// body between them. Params are variables: every body has versions of its own, which begin with
-// what stands outside; leaving a body (builder_regions.cpp) tells whether it made new ones.
+// While a closure runs, its ops go into a body of their own (BuilderFrame), and a Tensor's number
+// leads to a body and a value of it. A value of a body around the present one becomes an argument
+// of each body between them. Params are variables: every body has versions of its own, which begin
+// with what stands outside; leaving a body (builder_regions.cpp) tells whether it made new ones.
 #include <fmt/format.h>
 
 #include "frontend/builder_impl.hpp"
@@ -20,7 +20,7 @@ ir::Loc carried_loc(ir::Graph& to, const ir::Graph& from, ir::Loc loc) {
 }
 
 /// An input of `inner` for the value, until the body is left.
-ValueId argument(Frame& inner, const Frame& outside, ValueId v) {
+ValueId argument(BuilderFrame& inner, const BuilderFrame& outside, ValueId v) {
   const auto [it, added] = inner.captured.emplace(v.index, ValueId{});
   if (!added) return it->second;
   TensorType type = outside.ir.type(v);
@@ -114,7 +114,7 @@ ValueId Graph::Impl::value_of(Made made, const Where& where) {
   return {};
 }
 
-Frame::Versions& Graph::Impl::versions_of(Frame& frame, uint32_t variable) {
+BuilderFrame::Versions& Graph::Impl::versions_of(BuilderFrame& frame, uint32_t variable) {
   if (const auto it = frame.versions.find(variable); it != frame.versions.end()) return it->second;
   const Variable& x = variables[variable];
   TensorType type = x.type;
@@ -131,7 +131,7 @@ Frame::Versions& Graph::Impl::versions_of(Frame& frame, uint32_t variable) {
 }
 
 ValueId Graph::Impl::read(uint32_t variable) {
-  Frame::Versions& p = versions_of(*this, variable);
+  BuilderFrame::Versions& p = versions_of(*this, variable);
   if (!p.read.valid()) {
     const ir::Op op = ir.def(p.first);
     p.read = ir.add({ir::OpKind::read, {}, {p.newest}, {}, op.name, op.loc});
@@ -141,7 +141,7 @@ ValueId Graph::Impl::read(uint32_t variable) {
 }
 
 void Graph::Impl::advance(uint32_t variable, ValueId next) {
-  Frame::Versions& p = versions_of(*this, variable);
+  BuilderFrame::Versions& p = versions_of(*this, variable);
   p.newest = next;
   p.read = {};
 }

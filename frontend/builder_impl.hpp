@@ -19,8 +19,8 @@ namespace braid {
 inline constexpr std::string_view kNumberName = "constant";
 
 /// Where ops go: the graph itself, or a body while its closure runs.
-struct Frame {
-  Frame(std::string name, uint32_t number) : ir(std::move(name)), serial(number) {}
+struct BuilderFrame {
+  BuilderFrame(std::string name, uint32_t number) : ir(std::move(name)), serial(number) {}
 
   ir::Graph ir;
   uint32_t serial;                     // of all bodies; the graph's is 0
@@ -51,11 +51,11 @@ struct Frame {
   std::unordered_map<uint32_t, std::vector<std::string>> spelled;  // labels of declared shapes
 };
 
-struct Graph::Impl : Frame {
-  explicit Impl(std::string name) : Frame(std::move(name), 0) {}
+struct Graph::Impl : BuilderFrame {
+  explicit Impl(std::string name) : BuilderFrame(std::move(name), 0) {}
 
-  std::vector<Frame> around;  // the frames around this one, the graph's first
-  uint32_t bodies = 0;        // ever made, the graph not counted
+  std::vector<BuilderFrame> around;  // the frames around this one, the graph's first
+  uint32_t bodies = 0;               // ever made, the graph not counted
 
   /// What a Tensor's number stands for: a value of a body, or a variable.
   struct Made {
@@ -99,15 +99,15 @@ struct Graph::Impl : Frame {
   std::map<int64_t, std::string> dim_names;  // of constant extents; "" where there are several
 
   /// 0 is the graph, around.size() the present one.
-  Frame& level(size_t i) { return i < around.size() ? around[i] : *this; }
-  const Frame& level(size_t i) const { return i < around.size() ? around[i] : *this; }
+  BuilderFrame& level(size_t i) { return i < around.size() ? around[i] : *this; }
+  const BuilderFrame& level(size_t i) const { return i < around.size() ? around[i] : *this; }
   /// Nothing for a body that has ended.
   std::optional<size_t> level_of(uint32_t serial) const;
   /// The value, of the body at that level, as one of the present body: an argument of all between.
   ir::ValueId capture(size_t from, ir::ValueId v);
   /// The value that the tensor stands for, here; an error (E0307) if it ended with its closure.
   ir::ValueId value_of(Made made, const Where& where);
-  Frame::Versions& versions_of(Frame& body, uint32_t variable);
+  BuilderFrame::Versions& versions_of(BuilderFrame& body, uint32_t variable);
   ir::ValueId read(uint32_t variable);
   /// An op makes the next version of it.
   void advance(uint32_t variable, ir::ValueId next);
@@ -127,7 +127,7 @@ struct Graph::Impl : Frame {
   std::string str(const TensorType& t) const { return to_string(t, &ir.dims); }
   /// "'l1/w' f32[B=8, D=256] from param at mlp.toml:7:1": names and values of the extents.
   std::string describe(ir::ValueId v) const;
-  std::string describe(const Frame& frame, ir::ValueId v) const;
+  std::string describe(const BuilderFrame& frame, ir::ValueId v) const;
   /// What `v` was before the op at `loc` broadcast it; else `v`.
   ir::ValueId before_broadcast(ir::ValueId v, const ir::Loc& loc) const;
   /// "512*B": the number of elements.

@@ -97,7 +97,7 @@ std::string Graph::Impl::describe(ir::ValueId v) const {
   return describe(level(at), v);
 }
 
-std::string Graph::Impl::describe(const Frame& frame, ir::ValueId v) const {
+std::string Graph::Impl::describe(const BuilderFrame& frame, ir::ValueId v) const {
   const ir::Graph& graph = frame.ir;
   const ir::Op& op = graph.def(v);
   const TensorType& type = graph.type(v);

@@ -48,7 +48,7 @@ std::vector<Tensor> Graph::branch(In selects, std::vector<Side> sides, bool is_i
     region.body(name, {}, RegionBuilder::Role::side,
                 [&](const std::vector<Tensor>&) { return sides[running[i]](); });
   }
-  const std::vector<Ran>& ran = region.ran();
+  const std::vector<RanBody>& ran = region.ran();
   const size_t results = ran[0].results.size();
   for (size_t i = 1; i < ran.size(); ++i) {
     if (ran[i].results.size() != results) {
@@ -145,7 +145,7 @@ LoopValues Graph::repeat_body(std::string_view what, const std::optional<DimArg>
     results.insert(results.end(), values.stacked.begin(), values.stacked.end());
     return results;
   });
-  const Ran& ran = region.ran().back();
+  const RanBody& ran = region.ran().back();
   const size_t stacked = ran.results.size() - given;
   const auto give_up = [&] {
     return LoopValues{std::vector<Tensor>(carried.size(), wrap({})),

@@ -23,7 +23,7 @@ void Graph::Impl::name_ring() {
   if (!ring) return;
   std::string& name = variables[*ring].name;
   for (int i = 1; param_names.contains(name); ++i) name = fmt::format("ring.{}", i);
-  Frame& graph = level(0);
+  BuilderFrame& graph = level(0);
   const auto it = graph.versions.find(*ring);
   if (it == graph.versions.end()) return;
   graph.ir.op(graph.ir.value(it->second.first).def).name = graph.ir.strings.intern(name);

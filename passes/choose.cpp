@@ -62,7 +62,7 @@ void Chooser::run() {
   }
 }
 
-Frame Chooser::open(const ir::Graph& graph, const PlannedGraph& plan) {
+Chooser::Frame Chooser::open(const ir::Graph& graph, const PlannedGraph& plan) {
   const size_t values = graph.values().size();
   Frame f{.graph = graph, .plan = plan};
   f.ids.resize(values);

@@ -108,6 +108,7 @@ void Chooser::describe(Frame& f, const ir::Op& op, uint32_t r) {
   made.branch = f.branch;
   made.sides = branch ? static_cast<uint32_t>(branch->bodies.size()) : 1;
   if (loop) made.unrolled = std::max(loop->unroll, 1u);
+  made.why = std::string(f.graph.strings[branch ? branch->why : loop->why]);
   const bool state = f.graph.value(op.operands[0]).state;
   made.flag = state ? view_of(f, op.operands[0]) : in_memory(f, op.operands[0]).first;
   made.op = op_label(f.graph, op);
@@ -121,7 +122,7 @@ void Chooser::describe(Frame& f, const ir::Op& op, uint32_t r) {
   p_.regions[r] = std::move(made);
 }
 
-Frame Chooser::side(Frame& f, const ir::Op& op, uint32_t r, uint32_t index) {
+Chooser::Frame Chooser::side(Frame& f, const ir::Op& op, uint32_t r, uint32_t index) {
   const uint32_t body = ir::bodies_of(op)[index];
   Frame s = open(f.graph.bodies[body], f.plan.bodies[body]);
   if (p_.regions[r].kind == Region::Kind::predicate) {

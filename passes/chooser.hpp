@@ -11,30 +11,30 @@
 
 namespace braid {
 
-/// A graph or a body while it becomes part of the Program.
-struct Frame {
-  const ir::Graph& graph;
-  const PlannedGraph& plan;
-  uint32_t region = UINT32_MAX;  // the one around it that owns temporaries, or none
-  uint32_t branch = 0;           // as which of its sides
-  // Of a predicated branch: the region that its kernels belong to, the side, and what they ask.
-  uint32_t guarded_by = UINT32_MAX;
-  uint32_t side = 0;
-  uint32_t flag = 0, flag_value = 0;  // a view, and the value it holds
-  std::vector<uint32_t> ids{};        // by value: among the source values of the whole program
-  std::vector<uint32_t> buffers{};    // by value; UINT32_MAX for what has none yet
-  std::vector<uint32_t> views{};      // by value
-  std::vector<ir::ValueId> newest{};  // by value: the last version of a param, at the param
-  std::vector<ir::ValueId> params{};  // by value: the param that a version is of
-  std::vector<Step> order{};          // bodies and calls and regions in turn
-};
-
 class Chooser {
  public:
   Chooser(Compilation& c, const Options& o) : c_(c), p_(c.program), options_(o), kernels_(p_, o) {}
   void run();
 
  private:
+  /// A graph or a body while it becomes part of the Program.
+  struct Frame {
+    const ir::Graph& graph;
+    const PlannedGraph& plan;
+    uint32_t region = UINT32_MAX;  // the one around it that owns temporaries, or none
+    uint32_t branch = 0;           // as which of its sides
+    // Of a predicated branch: the region that its kernels belong to, the side, and what they ask.
+    uint32_t guarded_by = UINT32_MAX;
+    uint32_t side = 0;
+    uint32_t flag = 0, flag_value = 0;  // a view, and the value it holds
+    std::vector<uint32_t> ids{};        // by value: among the source values of the whole program
+    std::vector<uint32_t> buffers{};    // by value; UINT32_MAX for what has none yet
+    std::vector<uint32_t> views{};      // by value
+    std::vector<ir::ValueId> newest{};  // by value: the last version of a param, at the param
+    std::vector<ir::ValueId> params{};  // by value: the param that a version is of
+    std::vector<Step> order{};          // bodies and calls and regions in turn
+  };
+
   // choose.cpp
   Frame open(const ir::Graph& graph, const PlannedGraph& plan);
   void interface(Frame& f);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/armed_bodies.hpp"
 #include "ir/region.hpp"
 #include "passes/control_region.hpp"
 #include "passes/prices.hpp"
@@ -171,8 +172,12 @@ std::pair<Lowering, std::string> choose_branch(const ValueRegion& region, bool t
   // Every side is taken as often as the others.
   const double others = static_cast<double>(kernels) * (count - 1) / count;
   const double predicate_us = run_us + others * kLeavingKernelUs;
+  // A body that has not run slows the kernels around it, which are taken to be as many as its own.
+  const double units = static_cast<double>(kernels) + count;
+  const double slows_us =
+      units > static_cast<double>(kArmedUnits) ? kArmedUs * static_cast<double>(kernels) : 0;
   const double node_us =
-      run_us + (idle ? (kPrices.branch_us + kPrices.skipped_us) / 2 : kPrices.branch_us);
+      run_us + slows_us + (idle ? (kPrices.branch_us + kPrices.skipped_us) / 2 : kPrices.branch_us);
   const double host_us = run_us + kHostTurnUs;
 
   const std::string what = fmt::format("{} kernel{} in all", kernels, kernels == 1 ? "" : "s");

@@ -69,14 +69,18 @@ Prediction predict(const Tasks& tasks, const LanePlan& plan, const Prices& price
   for (uint32_t v : plan.order) {
     if (waits[v] == 0) machine.arrive(v, 0, rank[v]);
   }
+  bool alone = false;
   const auto done = [&](uint32_t from, uint32_t to) {
-    const double edge = edge_us(prices, plan.lanes, plan.lane[from] == plan.lane[to]);
+    // Where one lane alone is at work, its steps are those of a chain.
+    const bool same = plan.lane[from] == plan.lane[to];
+    const double edge = edge_us(prices, alone && same ? 1 : plan.lanes, same);
     ready[to] = std::max(ready[to], machine.end(from) + edge);
     if (--waits[to] == 0) machine.arrive(to, ready[to], rank[to]);
   };
   for (;;) {
     const std::vector<uint32_t>& ended = machine.next();
     if (ended.empty()) break;
+    alone = machine.idle();
     for (uint32_t v : ended) {
       for (uint32_t to : tasks.succs(v)) done(v, to);
       if (after[v] != kNone) done(v, after[v]);

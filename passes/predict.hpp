@@ -27,6 +27,9 @@ class Machine {
   /// Lets time pass until kernels end: those that end at that instant, in order; none at the end.
   const std::vector<uint32_t>& next();
 
+  /// Whether nothing runs or waits to start, right after a single kernel has ended.
+  bool idle() const { return ended_.size() == 1 && running_.empty() && arrivals_.empty(); }
+
   double now() const { return now_; }
   double start(uint32_t node) const { return start_[node]; }
   double end(uint32_t node) const { return end_[node]; }
@@ -57,7 +60,8 @@ struct Prediction {
 };
 
 /// Runs the nodes on a Machine: a node may start when all that it waits for has ended, the node
-/// before it in its lane too, and the edges have been paid. O((V + E) log V).
+/// before it in its lane too, and the edges have been paid: those of a chain from a node that ended
+/// alone to the next of its lane. O((V + E) log V).
 Prediction predict(const Tasks& tasks, const LanePlan& plan, const Prices& prices = kPrices);
 
 /// The same for kernels that the host launches one by one on a stream, in their order.

@@ -305,7 +305,9 @@ LanePlan schedule_by_time(const Tasks& tasks, uint32_t count, const Prices& pric
 
 Bounds bounds_of(const Tasks& tasks, const Prices& prices) {
   Bounds bounds{.edge = prices.forked_edge_us};
-  for (double level : bottom_levels(tasks, prices)) bounds.path = std::max(bounds.path, level);
+  Prices alone = prices;  // where all else is done
+  alone.forked_edge_us = prices.chain_edge_us;
+  for (double level : bottom_levels(tasks, alone)) bounds.path = std::max(bounds.path, level);
   for (uint32_t v = 0; v < tasks.size(); ++v) {
     bounds.nodes += tasks.cost(v).us + prices.forked_edge_us;
     bounds.gpu += tasks.cost(v).work_us();

@@ -10,9 +10,9 @@ const read = (name) => readFileSync(new URL(name, folder), "utf8");
 
 // The parts joined are one module that parses; those without a document can be run.
 new (Object.getPrototypeOf(async () => {}).constructor)(order.map(read).join(""));
-const page = new Function(`${["model.js", "scale.js", "canvas.js"].map(read).join("")}
+const page = new Function(`${["model.js", "regions.js", "scale.js", "canvas.js"].map(read).join("")}
   return { schedule, load, criticalPath, findNodes, copiesOf, foldable, foldedSpans, warpOf, layout,
-           niceStep, firstWhere, fittedName, stepText };`)();
+           niceStep, firstWhere, fittedName, stepText, totals, regionKind, sideText };`)();
 
 const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9, `${a} is not ${b}`);
 
@@ -42,7 +42,40 @@ function blocks(count, each, us) {
   return {
     bodies: [{ lanes: 1, predicted_us: nodes.length * us, nodes, edges }], kernels, buffers,
     views: buffers.map((_, b) => [b, 0]), calls: [], script: [["launch", 0]], break_us: 5,
-    repeats: [{ prefix: "block.", count }],
+    repeats: [{ prefix: "block.", count }], regions: [], dissolved: [], messages: [],
+  };
+}
+
+/**
+ * Two conditional nodes side by side in a graph of two streams, with a loop in a side of the first;
+ * after it a kernel that a branch guards.
+ */
+function nested() {
+  const kernels = [{ symbol: "row_add_0123abcd", family: "row", parts: 1, args: [["r0", "out"]] }];
+  const region = (bodies, more) => ({ kind: "node", loop: false, region: null, branch: 0, flag_type: "b1",
+    sides: bodies.length, bodies, scripts: [], slots: [["a", "in"], ["s", "inout"]], args: [0, 1],
+    unrolled: 1, op: "layer/if (branch)", place: "m.toml:3:1", why: "", us: 10, ...more });
+  const node = (start, us, lane, more) => ({ kernel: 0, ops: ["x (add)"], place: "", lane, start, us,
+    args: [1], ...more });
+  const conditional = (r, start, us, lane) =>
+    node(start, us, lane, { kernel: null, region: r, ops: [`r${r} (branch)`], args: [0, 1] });
+  const body = (lanes, nodes, more) => ({ lanes, predicted_us: Math.max(0, ...nodes.map((n) => n.start + n.us)),
+    chain_us: nodes.reduce((sum, n) => sum + n.us, 0), nodes, edges: [], ...more });
+  return {
+    bodies: [
+      body(2, [node(0, 1, 0), conditional(0, 2, 10, 0), conditional(2, 3, 4, 1),
+        node(12, 1, 0, { region: 3, branch: 1 })]),
+      body(1, [node(0, 2, 0), conditional(1, 3, 5, 0)], { region: 0, branch: 0 }),
+      body(3, [node(0, 1, 2), node(0, 1, 1)], { region: 0, branch: 1 }),
+      body(1, [node(0, 4, 0)], { region: 1, branch: 0 }),
+      body(1, [], { region: 2, branch: 0 }), body(2, [node(0, 3, 1)], { region: 2, branch: 1 }),
+    ],
+    regions: [region([1, 2]), region([3], { loop: true, region: 0 }),
+      region([4, 5], { flag_type: "i32" }), region([], { kind: "predicate", sides: 2 })],
+    kernels, buffers: [{ name: "flag", segment: "handle", bytes: 0, offset: 0 },
+      { name: "s", segment: "temp", bytes: 64, offset: 0 }],
+    views: [[0, 0], [1, 0]], calls: [], script: [["launch", 0]], break_us: 5, repeats: [],
+    dissolved: [], messages: [],
   };
 }
 
@@ -61,6 +94,58 @@ const tests = {
     // Without the body beside it the next one waits for the host.
     doc.script.splice(2, 1);
     assert.equal(page.schedule(doc).starts.get(2), 15);
+  },
+
+  "what the host drives is followed once, after a wait"() {
+    const doc = {
+      bodies: [{ predicted_us: 10, chain_us: 11 }, { predicted_us: 4, chain_us: 6 }, { predicted_us: 3 },
+        { predicted_us: 2 }],
+      regions: [{ scripts: [[["launch", 1], ["region", 1]]], us: 30, loop: true, op: "go (loop)" },
+        { scripts: [[["launch", 2]], [["launch", 3]]], us: 7, loop: false, op: "is (branch)" }],
+      break_us: 5, script: [["launch", 0], ["region", 0]],
+    };
+    const s = page.schedule(doc);
+    assert.deepEqual([...s.starts], [[0, 0], [1, 10], [2, 14], [3, 17]]);
+    assert.deepEqual(s.host, [{ kind: "decide", region: 0, start: 0, end: 10 },
+      { kind: "decide", region: 1, start: 10, end: 14 }]);
+    assert.equal(s.end, 19);
+    assert.deepEqual(page.totals(doc), { predicted: 40, chain: 41 });
+    assert.match(page.stepText(doc, ["region", 0]), /go \(loop\) goes on/);
+    assert.match(page.stepText(doc, ["region", 1]), /is \(branch\) is so/);
+  },
+
+  "sides stand below their node, begin with it, and share no row at one time"() {
+    const doc = nested();
+    const model = page.load(doc);
+    const [top, no, yes, loop, empty, other] = model.bodies;
+    assert.deepEqual([top.row, no.row, yes.row, loop.row, empty.row, other.row], [0, 2, 4, 3, 7, 8]);
+    assert.deepEqual([model.lanes, model.rows], [2, 10]);
+    assert.deepEqual([no.start, yes.start, loop.start, other.start], [2, 2, 5, 3]);
+    assert.equal(no.owner, model.nodes[1]);
+    assert.equal(loop.owner, model.nodes[no.first + 1]);
+    assert.equal(top.owner, undefined);
+    assert.deepEqual(model.nodes.map((n) => n.row), [0, 0, 1, 0, 2, 2, 6, 5, 3, 9]);
+    assert.deepEqual(page.layout(model, []).rows.map((r) => r.length), [3, 1, 2, 1, 0, 1, 1, 0, 0, 1]);
+    assert.equal(model.nodes.filter((n) => n.conditional).length, 3);
+    assert.deepEqual(model.nodes.filter((n) => n.guarded).map((n) => n.key), ["g0.n3"]);
+    assert.deepEqual(page.totals(doc), { predicted: 13, chain: 16 });
+    assert.deepEqual(page.findNodes(model, "while"), [5]);
+    assert.deepEqual(page.findNodes(model, "switch node"), [2]);
+    // One after the other they share rows.
+    doc.bodies[0].nodes[2].start = 40;
+    assert.deepEqual(page.load(doc).bodies.map((b) => b.row), [0, 2, 4, 3, 2, 3]);
+  },
+
+  "arguments of a conditional node are its region's"() {
+    const model = page.load(nested());
+    const [flag, s] = model.buffers;
+    assert.deepEqual(flag.readers.map((n) => n.key), ["g0.n1", "g0.n2", "g1.n1"]);
+    assert.deepEqual(s.writers.length, 10);
+    assert.deepEqual(s.readers.length, 3);
+    assert.deepEqual(model.doc.regions.map(page.regionKind),
+      ["IF node", "WHILE node", "SWITCH node", "guarded kernels"]);
+    assert.deepEqual([0, 1, 2].map((r) => page.sideText(model.doc, r, 1)),
+      ["where r0 is true", "the body of r1", "where r2 is 1"]);
   },
 
   "a box that is too small for its scope keeps the number of the copy"() {

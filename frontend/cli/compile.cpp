@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "frontend/cli/cli.hpp"
+#include "frontend/report/report.hpp"
 #include "ir/file.hpp"
 
 namespace braid::cli {
@@ -27,6 +28,8 @@ int compile_command(const CompileArgs& a, const GlobalArgs& g) {
   Plan plan = load_program(a.plan, g);
   Program& p = plan.program;
   if (!plan.origins.empty()) note(g, "settings: " + plan.origins);
+  const std::string slow = report::warning_of(report::armed_bodies(p));
+  if (!slow.empty()) note(g, "warning: " + slow);
   const InterruptGuard guard;  // also while the file is written
   compile_kernels(p, g);
   if (InterruptGuard::seen_signal()) throw Interrupted();

@@ -38,8 +38,13 @@ std::string why_two(const Compilation& c, bool fuse_on, const Program& p, report
     return c.fusion.group_of[c.graph.value(ir::ValueId{v}).def.index];
   };
   const Node& n = p.bodies[user.body].nodes[user.node];
+  // The fusion is that of the model without the bodies of its branches and loops.
+  const size_t outermost = c.graph.values().size();
+  if (user.call || p.bodies[user.body].region != UINT32_MAX || value >= outermost) return {};
+  if (n.region != UINT32_MAX) return "a branch or loop is a kernel of its own, or several";
+  const std::vector<ArgSlot>& slots = slots_of(p, n);
   for (size_t s = 0; s < n.args.size(); ++s) {
-    if (p.kernels[n.kernel].args[s].role == Role::in) continue;
+    if (slots[s].role == Role::in || n.values[s] >= outermost) continue;
     const std::string reason = why_apart(c.graph, c.homes, c.fusion, group_of(value),
                                          group_of(n.values[s]), ir::ValueId{value}, fuse_on);
     if (!reason.empty()) return reason;

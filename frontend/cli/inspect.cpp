@@ -6,6 +6,7 @@
 #include "frontend/report/report.hpp"
 #include "ir/program_dot.hpp"
 #include "passes/pipeline.hpp"
+#include "passes/reference_breaks.hpp"
 #include "passes/reference_partitions.hpp"
 
 namespace braid::cli {
@@ -24,10 +25,23 @@ Fold fold_of(const std::optional<bool>& fold) {
   return *fold ? Fold::on : Fold::off;
 }
 
-report::Comparison comparison_of(const Model& model) {
+Compilation passes_of(const Model& model, std::string_view until) {
   Options o = model.settings.options;
   o.dump_dir.clear();
-  const Compilation c = run_passes(model.graph, o, "home");
+  return run_passes(model.graph, o, until);
+}
+
+report::Reference reference_of(const Model& model) {
+  const ReferenceGraphs found = reference_breaks(passes_of(model, "simplify").graph);
+  report::Reference out{found.graphs, found.breaks, found.each_iteration, {}};
+  for (const ReferenceBreak& b : found.where) {
+    out.where.push_back({std::string(text_of(b.rule)), b.op, b.place, b.times, b.each_iteration});
+  }
+  return out;
+}
+
+report::Comparison comparison_of(const Model& model) {
+  const Compilation c = passes_of(model, "home");
   std::vector<uint32_t> ops;
   const LevelledDag dag = levelled_dag(c.graph, c.homes, ops);
   ColouredDag all{dag.colours, dag.edges};
@@ -65,11 +79,13 @@ int inspect_command(const InspectArgs& a, const GlobalArgs& g) {
     throw UsageError("--compare goes with the report of a model: a .braid file has no ops to cut");
   }
   std::optional<report::Comparison> comparison;
+  std::optional<report::Reference> reference;
   Plan plan;
-  if (a.compare) {
+  if (report && !is_program_file(a.plan.file)) {
     const Model model = load_graph(a.plan, g);
     plan = plan_of(model, g);
-    comparison = comparison_of(model);
+    reference = reference_of(model);
+    if (a.compare) comparison = comparison_of(model);
   } else {
     plan = load_program(a.plan, g);
   }
@@ -85,6 +101,7 @@ int inspect_command(const InspectArgs& a, const GlobalArgs& g) {
   if (!report) return kOk;
   report::Report r = report::make_report(p);
   r.comparison = comparison;
+  r.reference = reference;
   print_out(a.format == "json" ? report::to_json(r, p, sections) : text_of(a, r, p, sections));
   return kOk;
 }

@@ -51,14 +51,9 @@ std::string Emitter::run() {
   title();
   out_ += kPrelude;
   memory();
+  waits();
   kernels();
-  for (uint32_t b = 0; b < p_.bodies.size(); ++b) {
-    if (p_.bodies[b].stream) {
-      stream_body(b);
-    } else {
-      graph_body(b);
-    }
-  }
+  graphs();
   host_functions();
   script();
   main_function();
@@ -80,6 +75,8 @@ void Emitter::name_buffers() {
     const Segment s = p_.buffers[i].segment;
     if (s == Segment::temp) bases_[i] = "arena";
     if (s == Segment::scalar) bases_[i] = "scalars";
+    if (s == Segment::handle) bases_[i] = fmt::format("handle{}", i);
+    if (s == Segment::ring) bases_[i] = "ring_control";
     // Where all constants are empty there is no memory of theirs, and nobody reads them.
     if (s == Segment::constant) bases_[i] = p_.constants.empty() ? "arena" : "constants";
   }
@@ -99,6 +96,16 @@ std::string Emitter::body_name(uint32_t b) const {
   return fmt::format("{}{}", p_.bodies[b].stream ? "s" : "g", b);
 }
 
+std::string Emitter::region_text(uint32_t r) const {
+  const Region& region = p_.regions[r];
+  return fmt::format("r{}: {}{}{}", r, region.op, region.place.empty() ? "" : ", ", region.place);
+}
+
+bool Emitter::host_driven() const {
+  return std::any_of(p_.regions.begin(), p_.regions.end(),
+                     [](const Region& r) { return r.kind == Region::Kind::host; });
+}
+
 size_t Emitter::host_index(const std::string& function) const {
   const auto at = std::find(functions_.begin(), functions_.end(), function);
   return static_cast<size_t>(at - functions_.begin());
@@ -109,14 +116,20 @@ std::string Emitter::host_name(const std::string& function) const {
 }
 
 void Emitter::title() {
-  size_t nodes = 0;
-  for (const Body& b : p_.bodies) nodes += b.nodes.size();
+  size_t kernels = 0, conditional = 0;
+  for (const Body& b : p_.bodies) {
+    for (const Node& n : b.nodes) ++(n.kernel == kNoKernel ? conditional : kernels);
+  }
+  std::string nodes;
+  if (conditional > 0) {
+    nodes = fmt::format("{} conditional node{}, ", conditional, conditional == 1 ? "" : "s");
+  }
   std::string program = identifier(p_.name);
   if (program.empty()) program = "plan";
   out_ += comment_lines(
-      "", fmt::format("{}: {} ops as {} kernel launches, {} graph{}; for {}. Written by braid "
+      "", fmt::format("{}: {} ops as {} kernels, {}{} graph{}; for {}. Written by braid "
                       "inspect --format=cpp: what the plan does, call for call.",
-                      p_.name, p_.source_ops, nodes, p_.graphs, p_.graphs == 1 ? "" : "s",
+                      p_.name, p_.source_ops, kernels, nodes, p_.graphs, p_.graphs == 1 ? "" : "s",
                       p_.target.arch));
   put("//\n//   g++ -std=c++20 {0}.cpp -I$CUDA_HOME/include -lcuda -o {0}\n", program);
   put("//   ./{} [FOLDER [LAUNCHES]]\n//\n", program);
@@ -127,6 +140,11 @@ void Emitter::title() {
       "by its seed 1. One launch; then the outputs are written to FOLDER and printed, with the "
       "FNV-1a hash of their bytes. Then LAUNCHES launches (100; 0: none) are timed 21 times. "
       "CUDA_VISIBLE_DEVICES chooses the GPU.");
+  if (!p_.messages.empty()) {
+    out_ += comment_lines("",
+                          "Prints and items go to stderr, but for those of the launches that are "
+                          "timed; a check that fails ends the program with exit code 1.");
+  }
   put("//\n");
   if (!p_.options.empty()) out_ += comment_lines("", "Options: " + p_.options);
 }
@@ -146,7 +164,8 @@ void Emitter::tensors(const char* array, const std::vector<std::pair<std::string
 
 void Emitter::memory() {
   put("\n// ---- Memory ----\n\n");
-  put("CUstream stream;\nCUdeviceptr arena;  // {} bytes: temporaries, at their offsets\n",
+  put("CUcontext context;\nCUstream stream;\nCUdeviceptr arena;  // {} bytes: temporaries, at "
+      "their offsets\n",
       p_.arena_bytes);
   if (!p_.constants.empty()) {
     put("CUdeviceptr constants;\nextern const unsigned char constant_bytes[{}];\n",
@@ -216,30 +235,44 @@ void Emitter::main_function() {
   for (size_t i = 0; i < p_.calls.size(); ++i) {
     put("  CALL(cuEventCreate(&c{}_there, CU_EVENT_DISABLE_TIMING));\n", i);
   }
+  if (!p_.messages.empty() || host_driven()) {
+    put("  CALL(cuEventCreate(&there, CU_EVENT_DISABLE_TIMING));\n");
+  }
+  if (host_driven()) {
+    put("  void* flag;\n  CALL(cuMemHostAlloc(&flag, sizeof *decision, 0));\n");
+    put("  decision = static_cast<int32_t*>(flag);\n");
+  }
+  if (!p_.messages.empty()) put("  make_ring();\n");
   put("\n");
   fill();
   put("\n  load_kernels();\n");
   for (uint32_t b = 0; b < p_.bodies.size(); ++b) {
-    if (!p_.bodies[b].stream) put("  build_{}();\n", body_name(b));
+    if (!p_.bodies[b].stream && !is_side(b)) put("  build_{}();\n", body_name(b));
   }
   put("  launch();\n");
+  if (!p_.messages.empty()) put("  finish_launch();\n");
   for (size_t i = 0; i < p_.outputs.size(); ++i) {
     put("  show(folder, outputs[{}], {});\n", i, bases_[p_.outputs[i].buffer]);
   }
   put("  CALL(cuStreamSynchronize(stream));\n");
   put("{}  if (launches > 0) time_launches(launches);\n\n",
-      p_.calls.empty() ? "" : "  timing = true;\n");
+      p_.calls.empty() && p_.messages.empty() ? "" : "  timing = true;\n");
   give_back();
   out_ += kMain;
 }
 
 void Emitter::give_back() {
   for (uint32_t b = 0; b < p_.bodies.size(); ++b) {
-    if (p_.bodies[b].stream) continue;
+    if (p_.bodies[b].stream || is_side(b)) continue;
     put("  CALL(cuGraphExecDestroy({0}_exec));\n  CALL(cuGraphDestroy({0}));\n", body_name(b));
   }
   for (size_t i = 0; i < p_.calls.size(); ++i) put("  CALL(cuEventDestroy(c{}_there));\n", i);
   if (!p_.calls.empty()) put("  CALL(cuMemFreeHost(host));\n");
+  if (!p_.messages.empty() || host_driven()) put("  CALL(cuEventDestroy(there));\n");
+  if (host_driven()) put("  CALL(cuMemFreeHost(decision));\n");
+  if (!p_.messages.empty()) {
+    put("  CALL(cuMemFree(ring_control));\n  CALL(cuMemFreeHost(ring_host));\n");
+  }
   for (size_t m = 0; m < p_.modules.size(); ++m) put("  CALL(cuLibraryUnload(module{}));\n", m);
   for (const std::string& name : allocated_) put("  CALL(cuMemFree({}));\n", name);
   put("  CALL(cuStreamDestroy(stream));\n  CALL(cuCtxPopCurrent(&context));\n"

@@ -12,7 +12,8 @@ namespace braid {
 /// length. It reads inputs, params and scalars from .npy files or fills them as `braid run` does
 /// with its seed 1, launches the script once, writes and prints the outputs, and times launches;
 /// its first lines say how. Host functions other than the tool's `identity` and `print` are left to
-/// its reader: they end the program with a message. Throws Error E0813 if a module is not compiled.
+/// its reader: they end the program with a message. Prints and items go to stderr, and a check that
+/// fails ends the program with exit code 1. Throws Error E0813 if a module is not compiled.
 std::string to_cpp(const Program& p);
 
 }  // namespace braid

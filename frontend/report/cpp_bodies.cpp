@@ -10,7 +10,37 @@ namespace {
 
 constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
 
+std::string_view conditional_type(const Program& p, const Region& region) {
+  if (region.loop) return "WHILE";
+  return p.views[region.flag].type.dtype == DType::b1 ? "IF" : "SWITCH";
+}
+
+/// In the driver's order, as the runtime has it: an IF begins with the side for true, and has the
+/// other only if there is something in it.
+std::vector<uint32_t> driver_bodies(const Program& p, const Region& region) {
+  if (conditional_type(p, region) != "IF") return region.bodies;
+  if (p.bodies[region.bodies[0]].nodes.empty()) return {region.bodies[1]};
+  return {region.bodies[1], region.bodies[0]};
+}
+
 }  // namespace
+
+const std::string_view kConditional = R"prelude(
+// ---- Branches and loops in graphs ----
+
+CUgraphNodeParams conditional_node(CUgraphConditionalHandle handle, CUgraphConditionalNodeType type,
+                                   unsigned sides) {
+  CUgraphNodeParams node{};
+  node.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  node.conditional.handle = handle;
+  node.conditional.type = type;
+  node.conditional.size = sides;
+  node.conditional.ctx = context;
+  return node;
+}
+
+// What kernels set and a node decides by, and its sides.
+)prelude";
 
 void Emitter::kernels() {
   put("\n// ---- Kernels ----\n\n");
@@ -46,9 +76,21 @@ void Emitter::kernels() {
 
 void Emitter::node_head(const Body& body, uint32_t n) {
   const Node& node = body.nodes[n];
-  out_ += comment_lines(
-      "  ", fmt::format("n{}, stream {}: {}{}{}{}", n, node.lane, fmt::join(node.ops, ", "),
-                        node.place.empty() ? "" : " (", node.place, node.place.empty() ? "" : ")"));
+  std::string text = fmt::format("n{}, stream {}", n, node.lane);
+  if (node.kernel != kNoKernel && node.region != UINT32_MAX) {
+    text += fmt::format(", where r{} takes side {}", node.region, node.branch);
+  }
+  text += ": ";
+  if (node.kernel == kNoKernel) {
+    const Region& region = p_.regions[node.region];
+    text += region_text(node.region);
+    if (region.unrolled > 1) text += fmt::format(", {} iterations a run", region.unrolled);
+    if (!region.why.empty()) text += "; " + region.why;
+  } else {
+    text += fmt::format("{}", fmt::join(node.ops, ", "));
+    if (!node.place.empty()) text += " (" + node.place + ")";
+  }
+  out_ += comment_lines("  ", text);
 }
 
 void Emitter::arguments(const Node& node) {
@@ -61,40 +103,110 @@ void Emitter::arguments(const Node& node) {
   put("    auto arguments = pointers_to(a);\n");
 }
 
+bool Emitter::is_side(uint32_t body) const {
+  const uint32_t region = p_.bodies[body].region;
+  return region != UINT32_MAX && p_.regions[region].kind == Region::Kind::node;
+}
+
+void Emitter::graphs() {
+  bool any = false;
+  for (size_t b = 0; b < p_.buffers.size(); ++b) {
+    if (p_.buffers[b].segment != Segment::handle) continue;
+    if (!any) out_ += kConditional;
+    any = true;
+    put("CUgraphConditionalHandle {};\n", bases_[b]);
+  }
+  for (uint32_t b = 0; b < p_.bodies.size(); ++b) {
+    if (is_side(b) && !p_.bodies[b].nodes.empty()) {
+      put("void fill_{0}(CUgraph {0});\n", body_name(b));
+    }
+  }
+  for (uint32_t b = 0; b < p_.bodies.size(); ++b) {
+    if (p_.bodies[b].stream) {
+      stream_body(b);
+    } else if (!is_side(b) || !p_.bodies[b].nodes.empty()) {
+      graph_body(b);
+    }
+  }
+}
+
 void Emitter::graph_body(uint32_t index) {
   const Body& body = p_.bodies[index];
   const std::string name = body_name(index);
-  put("\n// ---- Graph {0}: nodes {1}, edges {2}, streams {3} ----\n\n"
-      "CUgraph {0};\nCUgraphExec {0}_exec;\n\nvoid build_{0}() {{\n"
-      "  CALL(cuGraphCreate(&{0}, 0));\n",
-      name, body.nodes.size(), body.edges.size(), body.lanes);
+  const bool side = is_side(index);
+  std::string of;
+  if (body.region != UINT32_MAX) {
+    of = p_.regions[body.region].loop ? fmt::format(", the body of r{}", body.region)
+                                      : fmt::format(", side {} of r{}", body.branch, body.region);
+  }
+  put("\n// ---- Graph {}{}: nodes {}, edges {}, streams {} ----\n\n", name, of, body.nodes.size(),
+      body.edges.size(), body.lanes);
+  if (side) {
+    put("void fill_{0}(CUgraph {0}) {{\n", name);
+  } else {
+    put("CUgraph {0};\nCUgraphExec {0}_exec;\n\nvoid build_{0}() {{\n"
+        "  CALL(cuGraphCreate(&{0}, 0));\n",
+        name);
+  }
+  handles(body, name);
   std::vector<std::vector<const Edge*>> incoming(body.nodes.size());
   for (const Edge& e : body.edges) incoming[e.to].push_back(&e);
-  for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-    put("\n");
-    node_head(body, n);
-    put("  CUgraphNode n{};\n  {{\n", n);
-    arguments(body.nodes[n]);
-    std::vector<std::string> from, edges;
-    for (const Edge* e : incoming[n]) {
-      from.push_back(fmt::format("n{}", e->from));
-      edges.push_back(e->kind == EdgeKind::programmatic ? "programmatic" : "full");
-    }
-    if (!from.empty()) {
-      out_ += list_lines("    const CUgraphNode from[] = {", from, "};");
-      out_ += list_lines("    const CUgraphEdgeData edges[] = {", edges, "};");
-    }
-    put("    CUgraphNodeParams node = kernel_node({}, arguments.data());\n",
-        kernel_name(body.nodes[n].kernel));
-    put("    CALL(cuGraphAddNode(&n{}, {}, {}, {}, {}, &node));\n  }}\n", n, name,
-        from.empty() ? "nullptr" : "from", from.empty() ? "nullptr" : "edges", from.size());
+  for (uint32_t n = 0; n < body.nodes.size(); ++n) node(body, n, name, incoming[n]);
+  if (!side) {
+    put("\n  CUDA_GRAPH_INSTANTIATE_PARAMS how{{}};\n"
+        "  CALL(cuGraphInstantiateWithParams(&{0}_exec, {0}, &how));\n"
+        "  if (how.result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {{\n"
+        "    fail(\"{0} is not instantiated: \" + std::to_string(how.result_out));\n  }}\n"
+        "  CALL(cuGraphUpload({0}_exec, stream));\n",
+        name);
   }
-  put("\n  CUDA_GRAPH_INSTANTIATE_PARAMS how{{}};\n"
-      "  CALL(cuGraphInstantiateWithParams(&{0}_exec, {0}, &how));\n"
-      "  if (how.result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {{\n"
-      "    fail(\"{0} is not instantiated: \" + std::to_string(how.result_out));\n  }}\n"
-      "  CALL(cuGraphUpload({0}_exec, stream));\n}}\n",
-      name);
+  put("}}\n");
+}
+
+void Emitter::handles(const Body& body, const std::string& graph) {
+  for (const Node& n : body.nodes) {
+    if (n.kernel != kNoKernel) continue;
+    put("  CALL(cuGraphConditionalHandleCreate(&{}, {}, context, 0, 0));\n",
+        address(p_.regions[n.region].flag), graph);
+  }
+}
+
+void Emitter::node(const Body& body, uint32_t n, const std::string& graph,
+                   const std::vector<const Edge*>& incoming) {
+  const Node& node = body.nodes[n];
+  if (!out_.ends_with("{\n")) put("\n");
+  node_head(body, n);
+  put("  CUgraphNode n{}{{}};\n  {{\n", n);
+  if (node.kernel != kNoKernel) arguments(node);
+  std::vector<std::string> from, edges;
+  for (const Edge* e : incoming) {
+    from.push_back(fmt::format("n{}", e->from));
+    edges.push_back(e->kind == EdgeKind::programmatic ? "programmatic" : "full");
+  }
+  if (!from.empty()) {
+    out_ += list_lines("    const CUgraphNode from[] = {", from, "};");
+    out_ += list_lines("    const CUgraphEdgeData edges[] = {", edges, "};");
+  }
+  if (node.kernel == kNoKernel) {
+    const Region& region = p_.regions[node.region];
+    put("    CUgraphNodeParams node = conditional_node({}, CU_GRAPH_COND_TYPE_{}, {});\n",
+        address(region.flag), conditional_type(p_, region), driver_bodies(p_, region).size());
+  } else {
+    put("    CUgraphNodeParams node = kernel_node({}, arguments.data());\n",
+        kernel_name(node.kernel));
+  }
+  put("    CALL(cuGraphAddNode(&n{}, {}, {}, {}, {}, &node));\n", n, graph,
+      from.empty() ? "nullptr" : "from", from.empty() ? "nullptr" : "edges", from.size());
+  if (node.kernel == kNoKernel) fill_sides(p_.regions[node.region]);
+  put("  }}\n");
+}
+
+void Emitter::fill_sides(const Region& region) {
+  const std::vector<uint32_t> bodies = driver_bodies(p_, region);
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    if (p_.bodies[bodies[i]].nodes.empty()) continue;
+    put("    fill_{}(node.conditional.phGraph_out[{}]);\n", body_name(bodies[i]), i);
+  }
 }
 
 void Emitter::stream_body(uint32_t index) {

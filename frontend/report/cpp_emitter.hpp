@@ -32,6 +32,9 @@ class Emitter {
   std::string address(uint32_t view) const;
   std::string kernel_name(uint32_t k) const;
   std::string body_name(uint32_t b) const;
+  /// "r2: layer/loop (loop), m.toml:3:4".
+  std::string region_text(uint32_t r) const;
+  bool host_driven() const;
   size_t host_index(const std::string& function) const;
   std::string host_name(const std::string& function) const;
 
@@ -52,12 +55,22 @@ class Emitter {
   void give_back();
   void images();
 
+  // cpp_messages.cpp: how to wait, and what comes meanwhile.
+  void waits();
+
   // cpp_bodies.cpp: kernels and what launches them.
   void kernels();
   /// What it stands for, and its arguments as an array of pointers.
   void node_head(const Body& body, uint32_t n);
   void arguments(const Node& node);
+  /// Whether it is the body of a conditional node.
+  bool is_side(uint32_t body) const;
+  void graphs();
   void graph_body(uint32_t index);
+  void handles(const Body& body, const std::string& graph);
+  void node(const Body& body, uint32_t n, const std::string& graph,
+            const std::vector<const Edge*>& incoming);
+  void fill_sides(const Region& region);
   void stream_body(uint32_t index);
 
   // cpp_host.cpp: calls of the host, and the script.
@@ -68,6 +81,10 @@ class Emitter {
   void copies(const std::vector<uint32_t>& views, size_t place, bool to_host);
   void host_values(const char* name, const std::vector<uint32_t>& views, size_t place);
   void host_call(uint32_t index);
+  void steps(const std::vector<Step>& script);
+  /// The steps of a side, this much further in.
+  void side(const std::vector<Step>& script, size_t columns);
+  void host_region(uint32_t index);
   void script();
 
   const Program& p_;

@@ -101,9 +101,8 @@ void Emitter::host_call(uint32_t index) {
   put("    {}(in, out);\n  }}\n", host_name(c.function));
 }
 
-void Emitter::script() {
-  put("\n// ---- One launch ----\n\nvoid launch() {{\n");
-  for (const Step& s : p_.script) {
+void Emitter::steps(const std::vector<Step>& script) {
+  for (const Step& s : script) {
     switch (s.kind) {
       case Step::Kind::launch:
         if (p_.bodies[s.index].stream) {
@@ -117,7 +116,7 @@ void Emitter::script() {
         put("  CALL(cuEventRecord(c{}_there, stream));\n", s.index);
         break;
       case Step::Kind::wait:
-        put("  CALL(cuEventSynchronize(c{}_there));\n", s.index);
+        put("  wait_for(c{}_there);\n", s.index);
         break;
       case Step::Kind::call:
         host_call(s.index);
@@ -127,9 +126,55 @@ void Emitter::script() {
                false);
         break;
       case Step::Kind::region:
-        ensure(false, "no pass makes such a step");
+        host_region(s.index);
+        break;
     }
   }
+}
+
+void Emitter::side(const std::vector<Step>& script, size_t columns) {
+  const size_t begin = out_.size();
+  steps(script);
+  std::string inner = out_.substr(begin);
+  out_.resize(begin);
+  const std::string indent(columns, ' ');
+  for (size_t at = 0; at < inner.size();) {
+    const size_t end = inner.find('\n', at) + 1;
+    out_ += indent;
+    out_.append(inner, at, end - at);
+    at = end;
+  }
+}
+
+void Emitter::host_region(uint32_t index) {
+  const Region& region = p_.regions[index];
+  const TensorType& type = p_.views[region.flag].type;
+  const std::string flag = fmt::format("decided({}, {})", address(region.flag), type.bytes());
+  out_ += comment_lines("  ", region_text(index) + (region.why.empty() ? "" : "; ") + region.why);
+  if (region.loop) {
+    put("  while ({} != 0) {{\n", flag);
+    side(region.scripts[0], 2);
+  } else if (type.dtype == DType::b1) {
+    put("  if ({} != 0) {{\n", flag);
+    side(region.scripts[1], 2);
+    put("  }} else {{\n");
+    side(region.scripts[0], 2);
+  } else {
+    put("  switch ({}) {{\n", flag);
+    for (size_t s = 0; s < region.scripts.size(); ++s) {
+      put("    case {}:\n", s);
+      side(region.scripts[s], 4);
+      put("      break;\n");
+    }
+    put("    default:\n      fail({});\n",
+        literal(fmt::format("{} has no such side", comment(region_text(index)))));
+  }
+  put("  }}\n");
+}
+
+void Emitter::script() {
+  put("\n// ---- One launch ----\n\nvoid launch() {{\n");
+  steps(p_.script);
   put("}}\n");
 }
 

@@ -8,6 +8,7 @@ const std::string_view kPrelude = R"prelude(#include <cuda.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -289,8 +290,6 @@ struct HostValue {
   size_t bytes() const { return count * size_of(dtype); }
 };
 using HostValues = std::vector<HostValue>;
-
-bool timing = false;  // the launches that are timed print nothing
 )prelude";
 
 const std::string_view kHostIdentity = R"prelude(
@@ -336,7 +335,7 @@ void time_launches(int launches) {
     CALL(cuEventRecord(begin, stream));
     for (int i = 0; i < launches; ++i) launch();
     CALL(cuEventRecord(end, stream));
-    CALL(cuEventSynchronize(end));
+    wait_for(end);
     float ms = 0;
     CALL(cuEventElapsedTime(&ms, begin, end));
     us.push_back(double{ms} * 1000 / launches);
@@ -350,7 +349,6 @@ void time_launches(int launches) {
 
 void run(const std::string& folder, int launches) {
   CUdevice device;
-  CUcontext context;
   CALL(cuInit(0));
   CALL(cuDeviceGet(&device, 0));
   CALL(cuDevicePrimaryCtxRetain(&context, device));

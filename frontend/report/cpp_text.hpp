@@ -13,6 +13,12 @@ namespace braid::cpp_text {
 /// What every program begins with, below its first comment: includes, checked calls, elements,
 /// .npy files.
 extern const std::string_view kPrelude;
+/// What makes the node of a branch or a loop.
+extern const std::string_view kConditional;
+/// Waiting for an event: alone, or reading messages until it is there; and, behind the former, what
+/// a branch or a loop that the host drives asks. The messages' part needs `sources` and
+/// `ring_bytes` before it.
+extern const std::string_view kWait, kDecided, kRecords, kMessages;
 /// What host calls need, and the two functions that the tool registers.
 extern const std::string_view kHostPrelude;
 extern const std::string_view kHostIdentity, kHostPrint;

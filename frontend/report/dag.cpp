@@ -116,7 +116,7 @@ Dag data_dag(const Program& p, const Body& body) {
   Dag dag(body.nodes.size());
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
     const Node& node = body.nodes[n];
-    const std::vector<ArgSlot>& slots = p.kernels[node.kernel].args;
+    const std::vector<ArgSlot>& slots = slots_of(p, node);
     const auto after = [&](uint32_t from) {
       if (from != kNone && from != n) dag[n].push_back(from);
     };

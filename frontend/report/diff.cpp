@@ -20,14 +20,25 @@ using Unit = Quantity::Unit;
 std::vector<Quantity> quantities_of(const Program& p, const Report& r) {
   size_t calls = 0, stretches = 0, edges = 0, programmatic = 0;
   double predicted = 0, kernels = 0;
+  size_t conditional = 0, driven = 0, predicated = 0;
+  for (const Region& region : p.regions) {
+    conditional += region.kind == Region::Kind::node;
+    driven += region.kind == Region::Kind::host;
+    predicated += region.kind == Region::Kind::predicate;
+  }
+  for (const Fragment& f : r.bodies) {
+    edges += f.edges.all();
+    programmatic += f.edges.programmatic;
+  }
   for (const Fragment& f : r.fragments) {
     calls += f.kind == Fragment::Kind::call;
     stretches += f.kind == Fragment::Kind::stream;
     edges += f.edges.all();
     programmatic += f.edges.programmatic;
-    predicted += f.predicted_us;
+    predicted += f.region == UINT32_MAX ? f.predicted_us : 0;
     kernels += f.kernel_us;
   }
+  predicted += r.launch.regions_us;
   const auto number = [](auto x) { return static_cast<double>(x); };
   return {{"graphs", number(r.graphs), 0},
           {"runs", number(r.runs), 0},
@@ -37,6 +48,9 @@ std::vector<Quantity> quantities_of(const Program& p, const Report& r) {
           {"kernels", number(r.kernels), 0},
           {"distinct kernels", number(r.distinct), 0},
           {"streams", number(r.streams_used), 0},
+          {"conditional nodes", number(conditional), 0},
+          {"regions driven by the host", number(driven), 0},
+          {"predicated branches", number(predicated), 0},
           {"edges", number(edges), 0},
           {"programmatic edges", number(programmatic), 0},
           {"arena", number(p.arena_bytes), 0, Unit::bytes},
@@ -60,7 +74,9 @@ std::map<std::vector<std::string>, std::vector<Place>> places_of(const Program& 
   std::map<std::vector<std::string>, std::vector<Place>> out;
   for (size_t b = 0; b < p.bodies.size(); ++b) {
     for (const Node& n : p.bodies[b].nodes) {
-      out[n.ops].push_back({p.kernels[n.kernel].symbol, name_of_body(p, b), n.lane});
+      const std::string symbol = n.kernel == kNoKernel ? name_of_region(p, p.regions[n.region])
+                                                       : p.kernels[n.kernel].symbol;
+      out[n.ops].push_back({symbol, name_of_body(p, b), n.lane});
     }
   }
   return out;
@@ -140,6 +156,20 @@ std::vector<std::string> settings_of(const Program& p) {
   return out;
 }
 
+/// "y (branch): IF", for every branch and loop.
+std::vector<std::string> lowerings_of(const Program& p) {
+  std::vector<std::string> out;
+  for (const Dissolved& d : p.dissolved) {
+    out.push_back(
+        fmt::format("{}: {}", d.op, d.lowering == ir::Lowering::unroll ? "unrolled" : "selected"));
+  }
+  for (const Region& r : p.regions) {
+    const std::string copies = r.unrolled > 1 ? fmt::format(" of {} copies", r.unrolled) : "";
+    out.push_back(fmt::format("{}: {}{}", r.op, name_of_region(p, r), copies));
+  }
+  return out;
+}
+
 std::vector<std::string> breaks_of(const Program& p) {
   std::vector<std::string> out;
   for (const Break& b : p.breaks) out.push_back(b.op);
@@ -176,7 +206,7 @@ std::string_view name_of(Unit u) {
 
 bool Diff::different() const {
   return !kernels.empty() || !options_a.empty() || !options_b.empty() || !breaks_a.empty() ||
-         !breaks_b.empty() ||
+         !breaks_b.empty() || !lowered_a.empty() || !lowered_b.empty() ||
          std::any_of(quantities.begin(), quantities.end(),
                      [](const Quantity& q) { return q.a != q.b; });
 }
@@ -193,6 +223,8 @@ Diff diff(const Program& a, const Program& b) {
   d.options_b = without(settings_of(b), settings_of(a));
   d.breaks_a = without(breaks_of(a), breaks_of(b));
   d.breaks_b = without(breaks_of(b), breaks_of(a));
+  d.lowered_a = without(lowerings_of(a), lowerings_of(b));
+  d.lowered_b = without(lowerings_of(b), lowerings_of(a));
   return d;
 }
 
@@ -207,12 +239,14 @@ std::string to_text(const Diff& d) {
     t.row({q.name, text_of(q.a, q.unit), "->", text_of(q.b, q.unit), delta_text(q)});
   }
   out += t.str();
-  const auto breaks = [&](std::string_view where, const std::vector<std::string>& ops) {
-    if (!ops.empty())
-      out += fmt::format("outside graphs in {} alone: {}\n", where, fmt::join(ops, ", "));
+  const auto alone = [&](std::string_view what, std::string_view where,
+                         const std::vector<std::string>& ops) {
+    if (!ops.empty()) out += fmt::format("{} {} alone: {}\n", what, where, fmt::join(ops, ", "));
   };
-  breaks("A", d.breaks_a);
-  breaks("B", d.breaks_b);
+  alone("outside graphs in", "A", d.breaks_a);
+  alone("outside graphs in", "B", d.breaks_b);
+  alone("branches and loops in", "A", d.lowered_a);
+  alone("branches and loops in", "B", d.lowered_b);
   constexpr size_t kRows = 40;
   if (!d.kernels.empty()) out += "kernels (- in A alone, + in B alone, ~ in both)\n";
   TextTable k;
@@ -234,8 +268,14 @@ std::string to_json(const Diff& d) {
   Json j;
   j["schema"] = "braid.diff/1";
   j["different"] = d.different();
-  j["a"] = {{"name", d.a}, {"settings", d.options_a}, {"outside_graphs", d.breaks_a}};
-  j["b"] = {{"name", d.b}, {"settings", d.options_b}, {"outside_graphs", d.breaks_b}};
+  j["a"] = {{"name", d.a},
+            {"settings", d.options_a},
+            {"outside_graphs", d.breaks_a},
+            {"control", d.lowered_a}};
+  j["b"] = {{"name", d.b},
+            {"settings", d.options_b},
+            {"outside_graphs", d.breaks_b},
+            {"control", d.lowered_b}};
   j["quantities"] = Json::array();
   for (const Quantity& q : d.quantities) {
     j["quantities"].push_back(

@@ -28,6 +28,7 @@ struct Diff {
   std::vector<KernelChange> kernels;
   std::vector<std::string> options_a, options_b;  // "fuse=on": those that differ
   std::vector<std::string> breaks_a, breaks_b;    // ops that stand outside in one alone
+  std::vector<std::string> lowered_a, lowered_b;  // "y (branch): IF": those that differ
   /// The plans differ in something that is listed.
   bool different() const;
 };

@@ -36,6 +36,7 @@ class Finder {
  private:
   std::string other(const std::string& what) const {
     if (const auto r = by_number(what)) return explain_node(p_, index_, *r, why_);
+    if (const std::string region = explain_region(p_, index_, what); !region.empty()) return region;
     return by_name(what);
   }
 
@@ -51,7 +52,7 @@ class Finder {
       }
       if (is) exact.push_back(r);
       if (is || in) inside.push_back(r);
-      if (!r.call && p_.kernels[node(r).kernel].symbol == what) kernel.push_back(r);
+      if (!r.call && index_.symbol(r) == what) kernel.push_back(r);
     }
     // An op that a node ends with is what the node is known by.
     const auto known_by =
@@ -62,7 +63,9 @@ class Finder {
     if (known_by != exact.end() && exact.size() == 1) {
       return explain_node(p_, index_, *known_by, why_);
     }
-    if (!inside.empty()) return list(what, "ops", inside);
+    const std::string regions = regions_named(what);
+    if (!inside.empty()) return list(what, "ops", inside) + regions;
+    if (!regions.empty()) return regions;
     if (!kernel.empty()) return of_kernel(kernel);
     std::string buffers;
     for (uint32_t b = 0; b < p_.buffers.size(); ++b) {
@@ -72,6 +75,16 @@ class Finder {
     }
     if (!buffers.empty()) return buffers;
     refuse(what);
+  }
+
+  /// The regions of an op that no node stands for, or that several do.
+  std::string regions_named(const std::string& what) const {
+    std::string out;
+    for (size_t i = 0; i < p_.regions.size(); ++i) {
+      if (op_name(p_.regions[i].op) != what && p_.regions[i].op != what) continue;
+      out += explain_region(p_, index_, fmt::format("r{}", i));
+    }
+    return out;
   }
 
   const Node& node(Ref r) const { return p_.bodies[r.body].nodes[r.node]; }
@@ -105,9 +118,8 @@ class Finder {
       const Ref r = refs[i];
       const std::vector<std::string> ops = index_.ops(r);
       t.row({index_.name(r), r.call ? "host" : fmt::format("stream {}", node(r).lane),
-             r.call ? p_.calls[r.body].function : p_.kernels[node(r).kernel].symbol,
-             r.call ? "" : fmt::format("{:.2f} us", node(r).estimate_us), index_.place(r),
-             fmt::format("{}", fmt::join(ops, ", "))});
+             index_.symbol(r), r.call ? "" : fmt::format("{:.2f} us", node(r).estimate_us),
+             index_.place(r), fmt::format("{}", fmt::join(ops, ", "))});
     }
     std::string out = t.str();
     if (refs.size() > kRows) out += fmt::format("  and {} more\n", refs.size() - kRows);
@@ -153,13 +165,17 @@ class Finder {
     for (const Kernel& k : p_.kernels) known.insert(k.symbol);
     for (const Buffer& b : p_.buffers) known.emplace(op_name(b.name));
     for (size_t b = 0; b < p_.bodies.size(); ++b) known.insert(name_of_body(p_, b));
+    for (size_t i = 0; i < p_.regions.size(); ++i) {
+      known.insert(fmt::format("r{}", i));
+      known.emplace(op_name(p_.regions[i].op));
+    }
     std::string hint = suggest(what, {known.begin(), known.end()});
     if (const std::string last = last_of_copies(); !last.empty()) {
       hint += fmt::format("{}what a block gives goes by the op that makes it, as '{}' does",
                           hint.empty() ? "" : " ", last);
     }
     throw std::invalid_argument(fmt::format(
-        "the plan has no part, node, op, kernel or buffer '{}'; {}", what,
+        "the plan has no part, node, region, op, kernel or buffer '{}'; {}", what,
         hint.empty() ? "'braid inspect --show all' lists them, and views and constants have none: "
                        "they are computed where they are read"
                      : hint));

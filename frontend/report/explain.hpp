@@ -15,9 +15,9 @@ namespace braid::report {
 using WhyApart = std::function<std::string(Ref maker, Ref user, uint32_t value)>;
 
 /// What the plan knows of `what`: a node ("n3" where there is one graph, "g0.n3"), a part ("g0",
-/// "s1", "c0"), an op or a scope of ops ("block3/mlp"), a kernel by its symbol, or a buffer. Where
-/// a name stands for several nodes, a list of them; where it is that of a part and of an op, both.
-/// Throws std::invalid_argument with a sentence and suggestions for anything else.
+/// "s1", "c0"), a region ("r0"), an op or a scope of ops ("block3/mlp"), a kernel by its symbol, or
+/// a buffer. Where a name stands for several nodes, a list of them; where it is that of a part and
+/// of an op, both. Throws std::invalid_argument with a sentence and suggestions for anything else.
 std::string explain(const Program& p, std::string_view what, const WhyApart& why = {});
 
 }  // namespace braid::report

@@ -26,15 +26,14 @@ class Explainer {
   std::string run() {
     const std::vector<std::string> ops = index_.ops(r_);
     out_ = index_.name(r_) + "  ";
-    out_ += r_.call ? fmt::format("call of '{}'", p_.calls[r_.body].function)
-                    : p_.kernels[node().kernel].symbol;
+    out_ += r_.call ? fmt::format("call of '{}'", index_.symbol(r_)) : index_.symbol(r_);
     if (!index_.place(r_).empty()) out_ += "   " + index_.place(r_);
     out_ += fmt::format("\n  {} {}: {}\n", r_.call ? "calls" : "computes",
                         counted(ops.size(), "op"), fmt::join(ops, ", "));
     part();
     if (!r_.call) {
       stream();
-      out_ += "kernel\n" + kernel_text(p_, node());
+      out_ += kernel();
     }
     neighbours();
     memory();
@@ -46,6 +45,20 @@ class Explainer {
   const Node& node() const { return p_.bodies[r_.body].nodes[r_.node]; }
   const Body& body() const { return p_.bodies[r_.body]; }
 
+  std::string kernel() const {
+    const uint32_t region = node().region;
+    const std::string name = fmt::format("r{}", region);
+    if (index_.conditional(r_)) return "region\n" + explain_region(p_, index_, name);
+    std::string out = "kernel\n" + kernel_text(p_, node());
+    if (region != UINT32_MAX) {
+      const Region& r = p_.regions[region];
+      out +=
+          fmt::format("  guarded: it leaves at once unless {} ({}{}) takes side {}\n", name, r.op,
+                      r.place.empty() ? "" : ", " + r.place, name_of_side(p_, r, node().branch));
+    }
+    return out;
+  }
+
   void part() {
     const PlanIndex::Window w = index_.window(r_);
     out_ += "part\n";
@@ -56,6 +69,12 @@ class Explainer {
                           body().stream ? "kernels without a graph," : "graph",
                           name_of_body(p_, r_.body), w.run, p_.runs);
     }
+    if (const uint32_t around = index_.region(r_); around != UINT32_MAX) {
+      const Region& r = p_.regions[around];
+      out_ +=
+          fmt::format("  it runs where r{} ({}{}) takes side {}\n", around, r.op,
+                      r.place.empty() ? "" : ", " + r.place, name_of_side(p_, r, body().branch));
+    }
     for (const Break& b : p_.breaks) {
       const std::vector<std::string> ops = index_.ops(r_);
       if (!index_.on_host(r_) || b.level != w.run ||
@@ -65,6 +84,7 @@ class Explainer {
       out_ += fmt::format("  outside graphs: {}\n", b.reason);
       if (!b.remedy.empty()) out_ += fmt::format("  fix: {}\n", b.remedy);
     }
+    if (index_.region(r_) != UINT32_MAX) return;
     if (p_.runs <= 1) {
       out_ += "  everything is in this one graph: nothing stands outside\n";
       return;
@@ -328,6 +348,7 @@ std::string explain_buffer(const Program& p, const PlanIndex& index, uint32_t bu
   std::string out = fmt::format("{}  {} {}, {}", b.name, name_of(b.segment), to_string(b.type),
                                 human_bytes(b.bytes));
   if (b.segment == Segment::temp) out += fmt::format(", at {} of the arena", b.offset);
+  if (b.region != UINT32_MAX) out += fmt::format(", in the slab of r{}", b.region);
   out += '\n';
   std::vector<std::string> written, read;
   for (Ref r : index.order()) {

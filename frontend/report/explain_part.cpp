@@ -17,13 +17,18 @@ class PartExplainer {
       : p_(p), index_(index), why_(why), report_(make_report(p)) {}
 
   std::string run(const std::string& name) {
+    const auto named = [&](const Fragment& f) { return f.name == name; };
     const auto& parts = report_.fragments;
-    const auto it =
-        std::find_if(parts.begin(), parts.end(), [&](const Fragment& f) { return f.name == name; });
-    if (it == parts.end()) return {};
+    const auto it = std::find_if(parts.begin(), parts.end(), named);
+    if (it == parts.end()) {
+      const auto body = std::find_if(report_.bodies.begin(), report_.bodies.end(), named);
+      if (body == report_.bodies.end()) return {};
+      return heading(*body) + around(*body) + streams(*body);
+    }
     if (it->kind == Fragment::Kind::call) {
       return explain_node(p_, index_, {true, it->index, 0}, why_) + script(*it);
     }
+    if (it->region != UINT32_MAX) return heading(*it) + around(*it) + script(*it) + streams(*it);
     return heading(*it) + reasons(*it) + script(*it) + streams(*it);
   }
 
@@ -41,6 +46,14 @@ class PartExplainer {
         what(f), f.run, p_.runs, counted(f.ops, "op"),
         f.from.empty() ? "" : fmt::format(", from {}", fmt::join(f.from, ", ")),
         human_bytes(f.live_bytes));
+  }
+
+  /// Which branch or loop runs it.
+  std::string around(const Fragment& f) const {
+    const Region& r = p_.regions[f.region];
+    return fmt::format("why it is a part of its own\n  it is side {} of r{}, {} for {}{}{}\n",
+                       name_of_side(p_, r, f.side), f.region, name_of_region(p_, r), r.op,
+                       r.place.empty() ? "" : ", " + r.place, r.why.empty() ? "" : ": " + r.why);
   }
 
   bool inside(const Fragment& f, Ref r) const { return !r.call && r.body == f.index; }

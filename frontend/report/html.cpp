@@ -79,17 +79,29 @@ Json kernel_json(const Kernel& k) {
           {"args", args}};
 }
 
+/// null for none.
+Json index_json(uint32_t index) { return index == UINT32_MAX ? Json() : Json(index); }
+
+/// Which side of what: nothing for most.
+void add_region(Json& j, uint32_t region, uint32_t branch) {
+  if (region == UINT32_MAX) return;
+  j["region"] = region;
+  j["branch"] = branch;
+}
+
 Json node_json(const Node& n, double start) {
-  return {{"kernel", n.kernel},
-          {"ops", n.ops},
-          {"place", n.place},
-          {"lane", n.lane},
-          {"level", n.level},
-          {"earliest", n.earliest},
-          {"latest", n.latest},
-          {"start", rounded(start)},
-          {"us", rounded(n.estimate_us)},
-          {"args", n.args}};
+  Json j{{"kernel", index_json(n.kernel)},
+         {"ops", n.ops},
+         {"place", n.place},
+         {"lane", n.lane},
+         {"level", n.level},
+         {"earliest", n.earliest},
+         {"latest", n.latest},
+         {"start", rounded(start)},
+         {"us", rounded(n.estimate_us)},
+         {"args", n.args}};
+  add_region(j, n.region, n.branch);
+  return j;
 }
 
 Json body_json(const Body& b) {
@@ -105,13 +117,56 @@ Json body_json(const Body& b) {
     }
     edges.push_back(std::move(edge));
   }
-  return {{"lanes", b.lanes},
-          {"run", b.run},
-          {"stream", b.stream},
-          {"predicted_us", rounded(t.predicted_us)},
-          {"chain_us", rounded(t.chain_us)},
-          {"nodes", nodes},
-          {"edges", edges}};
+  Json j{{"lanes", b.lanes},
+         {"run", b.run},
+         {"stream", b.stream},
+         {"predicted_us", rounded(t.predicted_us)},
+         {"chain_us", rounded(t.chain_us)},
+         {"nodes", nodes},
+         {"edges", edges}};
+  add_region(j, b.region, b.branch);
+  return j;
+}
+
+Json script_json(const std::vector<Step>& script) {
+  Json steps = Json::array();
+  for (const Step& s : script) steps.push_back({name_of(s.kind), s.index});
+  return steps;
+}
+
+Json region_json(const Program& p, const Region& r) {
+  Json slots = Json::array(), scripts = Json::array();
+  for (const ArgSlot& s : r.slots) slots.push_back({s.name, name_of(s.role)});
+  for (const std::vector<Step>& s : r.scripts) scripts.push_back(script_json(s));
+  Json j{{"kind", name_of(r.kind)},
+         {"loop", r.loop},
+         {"region", index_json(r.region)},
+         {"branch", r.branch},
+         {"flag_type", name_of(p.views[r.flag].type.dtype)},
+         {"sides", r.sides},
+         {"bodies", r.bodies},
+         {"scripts", scripts},
+         {"slots", slots},
+         {"args", r.args},
+         {"unrolled", r.unrolled},
+         {"op", r.op},
+         {"place", r.place},
+         {"why", r.why},
+         {"us", rounded(r.estimate_us)}};
+  return j;
+}
+
+Json dissolved_json(const Dissolved& d) {
+  return {{"op", d.op},
+          {"place", d.place},
+          {"lowering", name_of(d.lowering)},
+          {"copies", d.copies},
+          {"why", d.why}};
+}
+
+Json message_json(const MessageSource& m) {
+  return {{"kind", name_of(m.kind)}, {"text", m.text}, {"type", to_string(m.type)},
+          {"loops", m.loops},        {"op", m.op},     {"place", m.place}};
 }
 
 Json call_json(const Call& c) {
@@ -156,7 +211,10 @@ Json page_json(const Program& p) {
   });
   list("repeats", p.repeats,
        [](const ir::Repeat& r) { return Json{{"prefix", r.prefix}, {"count", r.count}}; });
-  list("script", p.script, [](const Step& s) { return Json{name_of(s.kind), s.index}; });
+  j["script"] = script_json(p.script);
+  list("regions", p.regions, [&p](const Region& r) { return region_json(p, r); });
+  list("dissolved", p.dissolved, dissolved_json);
+  list("messages", p.messages, message_json);
   list("calls", p.calls, call_json);
   list("buffers", p.buffers, [](const Buffer& b) {
     return Json{{"name", b.name},
@@ -212,28 +270,46 @@ size_t streams_of(const Program& p) {
   return most;
 }
 
+std::string kernel_text(const Program& p, const Node& n) {
+  if (n.kernel == kNoKernel) {
+    return fmt::format("{} node: {}", p.regions[n.region].loop ? "loop" : "branch",
+                       p.regions[n.region].op);
+  }
+  const Kernel& k = p.kernels[n.kernel];
+  if (n.region == UINT32_MAX) return k.symbol;
+  return fmt::format("{}, where r{} takes side {}", k.symbol, n.region, n.branch);
+}
+
+/// Of one launch, with a run of each loop that the host drives.
+double predicted_us(const Program& p) {
+  double us = 0;
+  for (const Body& b : p.bodies) us += b.region == UINT32_MAX ? times_of(b).predicted_us : 0;
+  for (const Region& r : p.regions) {
+    if (r.kind == Region::Kind::host && r.region == UINT32_MAX) us += r.estimate_us;
+  }
+  return us;
+}
+
 /// What somebody without JavaScript reads.
 std::string plain_tables(const Program& p) {
-  size_t nodes = 0;
-  double us = 0;
+  size_t nodes = 0, kernels = 0;
   std::string rows;
   for (size_t b = 0; b < p.bodies.size(); ++b) {
     const Times t = times_of(p.bodies[b]);
-    us += t.predicted_us;
     for (size_t n = 0; n < p.bodies[b].nodes.size(); ++n, ++nodes) {
-      if (nodes >= kMostRows) continue;
       const Node& node = p.bodies[b].nodes[n];
+      kernels += node.kernel == kNoKernel ? 0 : 1;
+      if (nodes >= kMostRows) continue;
       rows += fmt::format("<tr><td>{}{}.n{}<td>{}<td>{:.2f}<td>{:.2f}<td>{}<td>{}\n",
                           p.bodies[b].stream ? 's' : 'g', b, n, node.lane, t.starts[n],
-                          node.estimate_us, html_text(p.kernels[node.kernel].symbol),
-                          html_text(node.place));
+                          node.estimate_us, html_text(kernel_text(p, node)), html_text(node.place));
     }
   }
   std::string out = fmt::format(
       "<p>{}: {} ops, {} kernels ({} distinct), {} graphs, {} streams, {:.1f} us predicted, arena "
       "{} bytes. The timeline needs JavaScript.</p>\n",
-      html_text(p.name), p.source_ops, nodes, p.kernels.size(), p.graphs, streams_of(p), us,
-      p.arena_bytes);
+      html_text(p.name), p.source_ops, kernels, p.kernels.size(), p.graphs, streams_of(p),
+      predicted_us(p), p.arena_bytes);
   out += "<table><thead><tr><th>node<th>stream<th>start us<th>us<th>kernel<th>place</thead>\n";
   out += rows + "</table>\n";
   if (nodes > kMostRows) out += fmt::format("<p>and {} more.</p>\n", nodes - kMostRows);

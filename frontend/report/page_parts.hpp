@@ -10,6 +10,6 @@ namespace braid::page_parts {
 extern const std::string_view kHtml;   // page.html, with a mark {{...}} for each part
 extern const std::string_view kStyle;  // page.css
 /// The scripts, one module when joined in this order.
-extern const std::array<std::string_view, 10> kScripts;
+extern const std::array<std::string_view, 11> kScripts;
 
 }  // namespace braid::page_parts

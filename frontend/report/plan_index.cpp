@@ -16,17 +16,7 @@ PlanIndex::PlanIndex(const Program& p) : p_(p) {
   }
   node_at_.assign(nodes, 0);
   call_at_.assign(p.calls.size(), 0);
-  for (const Step& s : p.script) {
-    if (s.kind == Step::Kind::call) {
-      call_at_[s.index] = order_.size();
-      order_.push_back({true, s.index, 0});
-    } else if (s.kind == Step::Kind::launch) {
-      for (uint32_t n = 0; n < p.bodies[s.index].nodes.size(); ++n) {
-        node_at_[body_begin_[s.index] + n] = order_.size();
-        order_.push_back({false, s.index, n});
-      }
-    }
-  }
+  follow(p.script);
   needed_.assign(p.buffers.size(), {SIZE_MAX, 0});
   for (size_t at = 0; at < order_.size(); ++at) {
     const Ref r = order_[at];
@@ -44,6 +34,29 @@ PlanIndex::PlanIndex(const Program& p) : p_(p) {
       touch(v);
       maker_.try_emplace(v.value, r);
     }
+  }
+}
+
+void PlanIndex::follow(const std::vector<Step>& script) {
+  for (const Step& s : script) {
+    if (s.kind == Step::Kind::call) {
+      call_at_[s.index] = order_.size();
+      order_.push_back({true, s.index, 0});
+    } else if (s.kind == Step::Kind::launch) {
+      enter(s.index);
+    } else if (s.kind == Step::Kind::region) {
+      for (const std::vector<Step>& side : p_.regions[s.index].scripts) follow(side);
+    }
+  }
+}
+
+void PlanIndex::enter(uint32_t body) {
+  for (uint32_t n = 0; n < p_.bodies[body].nodes.size(); ++n) {
+    node_at_[body_begin_[body] + n] = order_.size();
+    order_.push_back({false, body, n});
+    const Ref r{false, body, n};
+    if (!conditional(r)) continue;
+    for (uint32_t side : p_.regions[node(r).region].bodies) enter(side);
   }
 }
 
@@ -86,10 +99,12 @@ std::vector<PlanIndex::Value> PlanIndex::reads(Ref r) const {
     return out;
   }
   const Node& n = p_.bodies[r.body].nodes[r.node];
-  const std::vector<ArgSlot>& slots = p_.kernels[n.kernel].args;
+  const std::vector<ArgSlot>& slots = slots_of(p_, n);
   for (size_t s = 0; s < slots.size(); ++s) {
     if (slots[s].role == Role::in) out.push_back({n.values[s], n.args[s]});
-    if (slots[s].role == Role::inout) out.push_back({n.values_before[s], n.args[s]});
+    if (slots[s].role == Role::inout && n.values_before[s] != UINT32_MAX) {
+      out.push_back({n.values_before[s], n.args[s]});
+    }
   }
   return out;
 }
@@ -102,7 +117,7 @@ std::vector<PlanIndex::Value> PlanIndex::writes(Ref r) const {
     return out;
   }
   const Node& n = p_.bodies[r.body].nodes[r.node];
-  const std::vector<ArgSlot>& slots = p_.kernels[n.kernel].args;
+  const std::vector<ArgSlot>& slots = slots_of(p_, n);
   for (size_t s = 0; s < slots.size(); ++s) {
     if (slots[s].role != Role::in) out.push_back({n.values[s], n.args[s]});
   }
@@ -120,14 +135,31 @@ const std::vector<Ref>& PlanIndex::users(uint32_t value) const {
   return it == users_.end() ? none : it->second;
 }
 
+uint32_t PlanIndex::region(Ref r) const { return r.call ? UINT32_MAX : p_.bodies[r.body].region; }
+
+std::string PlanIndex::symbol(Ref r) const {
+  if (r.call) return p_.calls[r.body].function;
+  if (!conditional(r)) return p_.kernels[node(r).kernel].symbol;
+  return fmt::format("{} r{}", name_of_region(p_, p_.regions[node(r).region]), node(r).region);
+}
+
+bool PlanIndex::holds(uint32_t slab, uint32_t buffer) const {
+  for (uint32_t r = p_.buffers[buffer].region; r != UINT32_MAX; r = p_.regions[r].region) {
+    if (p_.regions[r].slab == slab) return true;
+  }
+  return false;
+}
+
 std::vector<uint32_t> PlanIndex::sharing(uint32_t buffer) const {
   const Buffer& mine = p_.buffers[buffer];
   std::vector<uint32_t> out;
   if (mine.segment != Segment::temp) return out;
   for (uint32_t b = 0; b < p_.buffers.size(); ++b) {
     const Buffer& other = p_.buffers[b];
-    if (b != buffer && other.segment == Segment::temp && other.offset < mine.offset + mine.bytes &&
-        mine.offset < other.offset + other.bytes) {
+    if (b == buffer || other.segment != Segment::temp || holds(b, buffer) || holds(buffer, b)) {
+      continue;
+    }
+    if (other.offset < mine.offset + mine.bytes && mine.offset < other.offset + other.bytes) {
       out.push_back(b);
     }
   }

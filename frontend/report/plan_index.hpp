@@ -38,7 +38,18 @@ class PlanIndex {
   /// It is not in a graph.
   bool on_host(Ref r) const { return r.call || p_.bodies[r.body].stream; }
 
-  /// Nodes and calls in the script's order.
+  const Node& node(Ref r) const { return p_.bodies[r.body].nodes[r.node]; }
+  /// It is a conditional node: no kernel.
+  bool conditional(Ref r) const { return !r.call && node(r).kernel == kNoKernel; }
+  /// The region in whose bodies it stands, or UINT32_MAX.
+  uint32_t region(Ref r) const;
+  /// The kernel's symbol, "IF r0", or the function that is called.
+  std::string symbol(Ref r) const;
+  /// Whether a temporary lies in a slab.
+  bool holds(uint32_t slab, uint32_t buffer) const;
+
+  /// Nodes and calls in the script's order: those of a conditional node's bodies follow the node,
+  /// and sides one another.
   const std::vector<Ref>& order() const { return order_; }
   /// Where it stands there.
   size_t position(Ref r) const;
@@ -54,10 +65,14 @@ class PlanIndex {
 
   /// The first and the last position that touches a buffer; first > last: nobody does.
   std::pair<size_t, size_t> needed(uint32_t buffer) const { return needed_[buffer]; }
-  /// Temporaries that have some of this one's bytes, by when they are needed.
+  /// Temporaries that have some of this one's bytes, by when they are needed; slabs and what lies
+  /// in them do not count.
   std::vector<uint32_t> sharing(uint32_t buffer) const;
 
  private:
+  void follow(const std::vector<Step>& script);
+  void enter(uint32_t body);
+
   const Program& p_;
   std::vector<Ref> order_;
   std::vector<size_t> node_at_, body_begin_, call_at_;

@@ -9,30 +9,45 @@
 #include <stdexcept>
 
 #include "frontend/report/plan_index.hpp"
+#include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
 namespace {
 
-/// The steps that compute something, in the script's order.
+/// The steps that compute something, in the script's order, those of regions that the host drives
+/// side after side.
 struct Part {
   bool call = false;
   uint32_t index = 0;
+  uint32_t region = UINT32_MAX, side = 0;
 };
 
-std::vector<Part> parts_of(const Program& p) {
-  std::vector<Part> parts;
-  for (const Step& s : p.script) {
-    if (s.kind == Step::Kind::launch) parts.push_back({false, s.index});
-    if (s.kind == Step::Kind::call) parts.push_back({true, s.index});
+void add_parts(const Program& p, const std::vector<Step>& script, uint32_t region, uint32_t side,
+               std::vector<Part>& parts) {
+  for (const Step& s : script) {
+    if (s.kind == Step::Kind::launch) parts.push_back({false, s.index, region, side});
+    if (s.kind == Step::Kind::call) parts.push_back({true, s.index, region, side});
+    if (s.kind != Step::Kind::region) continue;
+    const std::vector<std::vector<Step>>& scripts = p.regions[s.index].scripts;
+    for (uint32_t i = 0; i < scripts.size(); ++i) add_parts(p, scripts[i], s.index, i, parts);
   }
-  return parts;
 }
 
-std::vector<std::string_view> labels_of(const Body& body) {
-  std::vector<std::string_view> labels;
-  for (const Node& n : body.nodes) labels.insert(labels.end(), n.ops.begin(), n.ops.end());
-  return labels;
+/// Calls visit(node) for the nodes of a body and of those of its conditional nodes.
+template <class Visit>
+void for_each_node(const Program& p, const Body& body, const Visit& visit) {
+  for (const Node& n : body.nodes) {
+    visit(n);
+    if (n.kernel != kNoKernel) continue;
+    for (uint32_t side : p.regions[n.region].bodies) for_each_node(p, p.bodies[side], visit);
+  }
+}
+
+size_t nodes_in(const Program& p, const Body& body) {
+  size_t nodes = 0;
+  for_each_node(p, body, [&](const Node&) { ++nodes; });
+  return nodes;
 }
 
 /// The most bytes of temporaries that are needed at once, by part of the script. What is written in
@@ -44,7 +59,8 @@ std::vector<int64_t> most_live(const Program& p, const std::vector<Part>& parts,
   std::vector<std::vector<uint32_t>> ends(length), begins(length);
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
     const auto [first, last] = index.needed(b);
-    if (p.buffers[b].segment != Segment::temp || first > last) continue;
+    const bool in_slab = p.buffers[b].region != UINT32_MAX;  // which counts for it
+    if (p.buffers[b].segment != Segment::temp || in_slab || first > last) continue;
     change[first] += p.buffers[b].bytes;
     change[last + 1] -= p.buffers[b].bytes;
     begins[first].push_back(b);
@@ -64,7 +80,7 @@ std::vector<int64_t> most_live(const Program& p, const std::vector<Part>& parts,
   int64_t now = 0;
   size_t at = 0;
   for (const Part& part : parts) {
-    const size_t end = at + (part.call ? 1 : p.bodies[part.index].nodes.size());
+    const size_t end = at + (part.call ? 1 : nodes_in(p, p.bodies[part.index]));
     most.push_back(0);
     for (; at < end; ++at) {
       now += change[at];
@@ -113,9 +129,14 @@ Fragment of_body(const Program& p, uint32_t index, const Repeats& repeats) {
   f.name = name_of_body(p, index);
   f.index = index;
   f.run = body.run;
-  const std::vector<std::string_view> labels = labels_of(body);
+  f.region = body.region;
+  f.side = body.branch;
+  std::vector<std::string_view> labels;
+  for_each_node(p, body, [&](const Node& n) {
+    labels.insert(labels.end(), n.ops.begin(), n.ops.end());
+    ++(n.kernel == kNoKernel ? f.conditional : f.kernels);
+  });
   f.ops = labels.size();
-  f.kernels = body.nodes.size();
   f.from = repeats.scopes(labels);
   f.predicted_us = body.predicted_us;
   f.chain_us = body.chain_us;
@@ -155,7 +176,7 @@ std::vector<BreakRow> break_rows(const Program& p, const Repeats& repeats,
   for (const Break& b : p.breaks) {
     BreakRow row{b.op, repeats.folded(b.op), b.place, b.reason, b.remedy, b.level, {}, {}};
     for (const Fragment& f : fragments) {
-      if (f.kind != Fragment::Kind::graph) continue;
+      if (f.kind != Fragment::Kind::graph || f.region != UINT32_MAX) continue;
       if (f.run < b.level) row.before = f.name;
       if (f.run > b.level && row.after.empty()) row.after = f.name;
     }
@@ -214,7 +235,7 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
   constexpr size_t kLargest = 8;
   for (size_t i = 0; i < temps.size() && i < kLargest; ++i) {
     const Buffer& t = p.buffers[temps[i]];
-    Temporary row{t.name, to_string(t.type), {}, t.bytes, t.offset, {}, {}};
+    Temporary row{t.name, to_string(t.type), {}, t.bytes, t.offset, {}, {}, UINT32_MAX};
     for (uint32_t b : index.sharing(temps[i])) row.shares.push_back(p.buffers[b].name);
     const auto [first, last] = index.needed(temps[i]);
     if (first <= last) {
@@ -222,6 +243,7 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
       row.made_by = index.name(maker);
       row.place = place_of(p, maker, t.name);
     }
+    row.region = t.region;
     m.largest.push_back(std::move(row));
   }
   return m;
@@ -232,6 +254,7 @@ std::vector<KernelRow> kernel_rows(const Program& p) {
   std::map<uint32_t, size_t> row_of;
   for (const Body& body : p.bodies) {
     for (const Node& n : body.nodes) {
+      if (n.kernel == kNoKernel) continue;
       const auto [it, added] = row_of.try_emplace(n.kernel, rows.size());
       if (added) {
         const Kernel& k = p.kernels[n.kernel];
@@ -258,11 +281,17 @@ uint32_t streams_allowed(std::string_view options) {
 LaunchTime launch_time(const Program& p, const std::vector<Fragment>& fragments) {
   LaunchTime t;
   for (const Fragment& f : fragments) {
+    if (f.region != UINT32_MAX) continue;
     t.parts_us += f.predicted_us > 0 ? f.predicted_us : f.kernel_us;
     t.graphs += f.kind == Fragment::Kind::graph;
     t.stretches += f.kind == Fragment::Kind::stream;
   }
-  for (const Step& s : p.script) t.waits += s.kind == Step::Kind::wait;
+  for (const Step& s : p.script) {
+    t.waits += s.kind == Step::Kind::wait;
+    if (s.kind != Step::Kind::region) continue;
+    ++t.regions;
+    t.regions_us += p.regions[s.index].estimate_us;
+  }
   t.graphs_us = static_cast<double>(t.graphs) * kGraphLaunchUs;
   t.stretches_us = static_cast<double>(t.stretches) * kKernelLaunchUs;
   t.waits_us = static_cast<double>(t.waits) * kHostWaitUs;
@@ -285,28 +314,44 @@ Report make_report(const Program& p) {
   r.certificate = p.certificate;
   r.second_certificate = p.second_certificate;
   const Repeats repeats(p.repeats);
-  const std::vector<Part> parts = parts_of(p);
+  std::vector<Part> parts;
+  add_parts(p, p.script, UINT32_MAX, 0, parts);
   const PlanIndex index(p);
   const std::vector<int64_t> live = most_live(p, parts, index);
   for (size_t i = 0; i < parts.size(); ++i) {
     Fragment f =
         parts[i].call ? of_call(p, parts[i].index, repeats) : of_body(p, parts[i].index, repeats);
     f.live_bytes = live[i];
+    f.region = parts[i].region;
+    f.side = parts[i].side;
     r.kernels += f.kernels;
     r.streams_used = std::max(r.streams_used, static_cast<uint32_t>(f.streams.size()));
     r.fragments.push_back(std::move(f));
   }
+  for (const Region& region : p.regions) {
+    for (uint32_t b : region.bodies) r.bodies.push_back(of_body(p, b, repeats));
+  }
+  r.regions = region_rows(p);
+  r.launched = launched_by(p, p.script);
+  r.armed = armed_bodies(p);
   r.launch = launch_time(p, r.fragments);
   r.breaks = break_rows(p, repeats, r.fragments);
   r.ops_outside = p.breaks.size();
   for (const ScalarBinding& s : p.scalars) {
     r.avoided.push_back(
-        {s.name, "a runtime scalar: kernels read it from memory that the host sets"});
+        {s.name, {}, "a runtime scalar: kernels read it from memory that the host sets"});
   }
+  add_avoided(p, r.avoided);
   r.memory = memory_of(p, index);
   r.kernel_rows = kernel_rows(p);
   for (const KernelRow& k : r.kernel_rows) r.grouped += k.parts > 1 ? k.uses : 0;
   return r;
+}
+
+std::vector<Fragment> Report::with_bodies() const {
+  std::vector<Fragment> all = fragments;
+  all.insert(all.end(), bodies.begin(), bodies.end());
+  return all;
 }
 
 namespace {

@@ -33,8 +33,11 @@ struct Fragment {
   std::string name;               // "g0", "s1", "c0"
   uint32_t index = 0;             // of the body or call
   uint32_t run = 0;               // of the levels pass
+  uint32_t region = UINT32_MAX;   // in whose bodies or scripts it stands
+  uint32_t side = 0;              // of that region
   size_t ops = 0;                 // that its kernels stand for
-  size_t kernels = 0;             // launches
+  size_t kernels = 0;             // launches, also in bodies of its conditional nodes
+  size_t conditional = 0;         // conditional nodes, however deep
   std::vector<std::string> from;  // scopes, the copies of repeats folded
   std::string place;              // of a call
   int64_t live_bytes = 0;         // the most of the arena that holds something needed, in order
@@ -57,14 +60,43 @@ struct BreakRow {
 
 /// What could have been a break and is none.
 struct Avoided {
-  std::string op, how;
+  std::string op, place, how;
+  bool operator==(const Avoided&) const = default;
 };
+
+/// A branch or loop that is left in the plan.
+struct RegionRow {
+  std::string name;  // "r0"
+  std::string what;  // "IF", "predicated if", "while by the host"
+  std::string op, place, why;
+  std::string where;  // its node "g0.n3", the body "g0" of its guarded kernels, or "script"
+  uint32_t around = UINT32_MAX,
+           side = 0;               // the region that it stands in, and as which of its sides
+  std::vector<std::string> sides;  // "false", "true", "2"
+  std::vector<size_t> kernels;     // by side, however deep
+  std::vector<std::vector<std::string>> parts;  // by side: the bodies and calls that it runs
+  bool loop = false;
+  uint32_t unrolled = 1;
+  double us = 0;           // for the costlier side, or one run of a loop's
+  int64_t slab_bytes = 0;  // in which the temporaries of its sides lie
+};
+
+/// Bodies of conditional nodes that may stay unrun: see ir/armed_bodies.hpp.
+struct ArmedBodies {
+  int64_t units = 0, safe = 0;
+  double us = 0;  // later, each dependent kernel of the process
+  bool slow() const { return units > safe; }
+};
+/// The sentence that warns of them; empty if there is nothing to warn of.
+std::string warning_of(const ArmedBodies& armed);
+ArmedBodies armed_bodies(const Program& p);
 
 struct Temporary {
   std::string name, type, place;
   int64_t bytes = 0, offset = 0;
   std::string made_by;              // "g0.n3", "c0"
   std::vector<std::string> shares;  // other temporaries with some of its bytes
+  uint32_t region = UINT32_MAX;     // in whose slab it lies
 };
 
 struct Memory {
@@ -95,6 +127,22 @@ struct Comparison {
   bool reordered = true;  // false: host_first's order takes too much memory, so it is in_order's
 };
 
+/// Graphs of one launch, with those of regions that the host drives: of the side with the most.
+struct Launched {
+  size_t graphs = 0, each_iteration = 0;  // the second of loops of the host, all added up
+};
+
+/// What torch.compile would make of the model, by the rules of passes/reference_breaks.hpp.
+struct Reference {
+  struct At {
+    std::string rule, op, place;
+    int64_t times = 1;
+    bool each_iteration = false;
+  };
+  int64_t graphs = 0, breaks = 0, each_iteration = 0;
+  std::vector<At> where{};
+};
+
 /// Measured on one H200 (driver 580, CUDA 13.0), like the cost model's: what cuGraphLaunch
 /// takes the host, what the launch of one kernel does, and how much longer than the graphs alone a
 /// graph, a synchronisation and a graph take.
@@ -104,9 +152,11 @@ inline constexpr double kGraphLaunchUs = 2, kKernelLaunchUs = 4.5, kHostWaitUs =
 /// them and waiting for copies costs besides. Host functions take no time.
 struct LaunchTime {
   size_t graphs = 0, stretches = 0, waits = 0;
+  size_t regions = 0;     // that the host drives
+  double regions_us = 0;  // of them, the costlier side and one iteration of loops
   double parts_us = 0, graphs_us = 0, waits_us = 0;
   double stretches_us = 0;  // of each its first kernel: the others' are in its prediction
-  double us() const { return parts_us + graphs_us + stretches_us + waits_us; }
+  double us() const { return parts_us + graphs_us + stretches_us + waits_us + regions_us; }
 };
 
 struct Report {
@@ -117,17 +167,25 @@ struct Report {
   size_t grouped = 0;       // of them, those of several like kernels
   size_t distinct = 0;
   uint32_t graphs = 0, runs = 0;  // proved to be the fewest
-  uint32_t streams_allowed = 0;   // 0: the options do not say
-  uint32_t streams_used = 0;      // by the widest fragment
-  std::vector<Fragment> fragments;
+  Launched launched;
+  uint32_t streams_allowed = 0;     // 0: the options do not say
+  uint32_t streams_used = 0;        // by the widest fragment
+  std::vector<Fragment> fragments;  // what the script runs, also in regions that the host drives
+  std::vector<Fragment> bodies;     // of conditional nodes
+  std::vector<RegionRow> regions;
+  ArmedBodies armed;
   LaunchTime launch;
   std::vector<BreakRow> breaks;
   size_t ops_outside = 0;  // ops that the breaks stand for
   std::vector<Avoided> avoided;
   std::optional<Comparison> comparison;  // needs the model
+  std::optional<Reference> reference;    // likewise; without breaks it is not shown
   std::vector<std::string> certificate, second_certificate;
   Memory memory;
   std::vector<KernelRow> kernel_rows;  // by first use
+
+  /// The fragments, then the bodies.
+  std::vector<Fragment> with_bodies() const;
 };
 
 Report make_report(const Program& p);

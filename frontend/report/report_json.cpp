@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "frontend/report/report.hpp"
@@ -26,6 +28,10 @@ Json width_json(const Program& p, const Fragment& f, const Width& w) {
 Json fragment_json(const Program& p, const Fragment& f) {
   Json j{{"part", f.name}, {"kind", name_of(f.kind)}, {"run", f.run},
          {"ops", f.ops},   {"from", f.from},          {"live_bytes", f.live_bytes}};
+  if (f.region != UINT32_MAX) {
+    j["region"] = fmt::format("r{}", f.region);
+    j["side"] = f.side;
+  }
   if (f.kind == Fragment::Kind::call) {
     const Call& c = p.calls[f.index];
     j["op"] = c.op;
@@ -34,6 +40,7 @@ Json fragment_json(const Program& p, const Fragment& f) {
     return j;
   }
   j["kernels"] = f.kernels;
+  if (f.conditional > 0) j["conditional_nodes"] = f.conditional;
   j["streams"] = f.streams.size();
   j["predicted_us"] = f.predicted_us;
   j["kernel_us"] = f.kernel_us;
@@ -51,7 +58,50 @@ Json launch_json(const LaunchTime& t) {
           {"stretches", t.stretches},
           {"stretches_us", t.stretches_us},
           {"waits", t.waits},
-          {"waits_us", t.waits_us}};
+          {"waits_us", t.waits_us},
+          {"host_regions", t.regions},
+          {"host_regions_us", t.regions_us}};
+}
+
+Json regions_json(const Report& r) {
+  Json list = Json::array();
+  for (const RegionRow& row : r.regions) {
+    Json j{{"region", row.name}, {"what", row.what},   {"op", row.op},
+           {"place", row.place}, {"where", row.where}, {"why", row.why}};
+    j["around"] = row.around == UINT32_MAX ? Json() : Json(fmt::format("r{}", row.around));
+    if (row.around != UINT32_MAX) j["as_side"] = row.side;
+    j["sides"] = Json::array();
+    for (size_t s = 0; s < row.sides.size(); ++s) {
+      j["sides"].push_back(
+          {{"side", row.sides[s]}, {"kernels", row.kernels[s]}, {"parts", row.parts[s]}});
+    }
+    j["loop"] = row.loop;
+    if (row.loop) j["unrolled"] = row.unrolled;
+    j["us"] = row.us;
+    j["slab_bytes"] = row.slab_bytes;
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
+Json armed_json(const ArmedBodies& a) {
+  return {{"units", a.units}, {"safe", a.safe}, {"slow", a.slow()}, {"us_a_kernel", a.us}};
+}
+
+Json reference_json(const Reference& ref) {
+  Json where = Json::array();
+  for (const Reference::At& w : ref.where) {
+    where.push_back({{"rule", w.rule},
+                     {"op", w.op},
+                     {"place", w.place},
+                     {"times", w.times},
+                     {"each_iteration", w.each_iteration}});
+  }
+  return {{"by", "torch.compile"},
+          {"graphs", ref.graphs},
+          {"breaks", ref.breaks},
+          {"graphs_an_iteration", ref.each_iteration},
+          {"where", where}};
 }
 
 Json comparison_json(const Comparison& c) {
@@ -74,13 +124,16 @@ Json breaks_json(const Report& r) {
                            {"reason", b.reason},
                            {"fix", b.remedy}});
   }
-  for (const Avoided& a : r.avoided) j["avoided"].push_back({{"op", a.op}, {"how", a.how}});
+  for (const Avoided& a : r.avoided) {
+    j["avoided"].push_back({{"op", a.op}, {"place", a.place}, {"how", a.how}});
+  }
+  if (r.reference && !r.reference->where.empty()) j["reference"] = reference_json(*r.reference);
   return j;
 }
 
 Json streams_json(const Report& r) {
   Json j{{"allowed", r.streams_allowed}, {"used", r.streams_used}, {"parts", Json::array()}};
-  for (const Fragment& f : r.fragments) {
+  for (const Fragment& f : r.with_bodies()) {
     if (f.kind == Fragment::Kind::call) continue;
     Json streams = Json::array();
     for (const StreamUse& s : f.streams) {
@@ -115,13 +168,14 @@ Json memory_json(const Memory& m) {
                             {"made_by", t.made_by},
                             {"place", t.place},
                             {"shares_bytes_with", t.shares}});
+    if (t.region != UINT32_MAX) j["largest"].back()["slab_of"] = fmt::format("r{}", t.region);
   }
   return j;
 }
 
 Json edges_json(const Report& r, const Program& p) {
   Json j = Json::array();
-  for (const Fragment& f : r.fragments) {
+  for (const Fragment& f : r.with_bodies()) {
     if (f.kind == Fragment::Kind::call) continue;
     Json list = Json::array();
     for (const Edge& e : p.bodies[f.index].edges) {
@@ -168,6 +222,7 @@ Json kernels_json(const Report& r) {
 std::string to_json(const Report& r, const Program& p, const std::vector<Section>& sections) {
   Json j;
   j["schema"] = "braid.report/1";
+  j["minor"] = 1;
   j["name"] = r.name;
   j["target"] = r.target;
   j["options"] = r.options;
@@ -181,14 +236,18 @@ std::string to_json(const Report& r, const Program& p, const std::vector<Section
     const std::string key(name_of(s));
     switch (s) {
       case Section::partitions: {
-        Json parts = Json::array();
+        Json parts = Json::array(), bodies = Json::array();
         for (const Fragment& f : r.fragments) parts.push_back(fragment_json(p, f));
+        for (const Fragment& f : r.bodies) bodies.push_back(fragment_json(p, f));
         j[key] = {{"graphs", r.graphs},
                   {"runs", r.runs},
                   {"launch", launch_json(r.launch)},
                   {"certificate", r.certificate},
                   {"second_certificate", r.second_certificate},
-                  {"parts", parts}};
+                  {"parts", parts},
+                  {"bodies", bodies},
+                  {"regions", regions_json(r)},
+                  {"conditional_bodies", armed_json(r.armed)}};
         if (r.comparison) j[key]["compare"] = comparison_json(*r.comparison);
         break;
       }

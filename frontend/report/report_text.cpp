@@ -7,6 +7,7 @@
 #include <map>
 
 #include "frontend/report/report.hpp"
+#include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -59,6 +60,7 @@ std::string headline(const Report& r) {
     parts.push_back(fmt::format("{} stretch{} without a graph", n, n == 1 ? "" : "es"));
   }
   if (const size_t n = count_of(r, Fragment::Kind::call)) parts.push_back(counted(n, "host call"));
+  if (!r.regions.empty()) parts.push_back(counted(r.regions.size(), "region"));
   std::string out =
       fmt::format("{}   {} -> {} ({} distinct{})   {}", r.name, counted(r.source_ops, "op"),
                   counted(r.kernels, "kernel"), r.distinct,
@@ -85,6 +87,10 @@ std::string launch_text(const LaunchTime& t) {
   if (t.waits > 0) {
     terms.push_back(fmt::format("{:.1f} us for the host to wait {}", t.waits_us,
                                 t.waits == 1 ? "once" : fmt::format("{} times", t.waits)));
+  }
+  if (t.regions > 0) {
+    terms.push_back(fmt::format("{:.1f} us in {} driven by the host", t.regions_us,
+                                counted(t.regions, "region")));
   }
   return fmt::format("about {:.1f} us a launch: {}{}\n", t.us(), fmt::join(terms, " + "),
                      t.waits > 0 ? "; the host functions come on top" : "");
@@ -144,8 +150,9 @@ std::string partitions_text(const Report& r) {
     const Fragment& f = r.fragments[i];
     const bool call = f.kind == Fragment::Kind::call;
     const double us = f.predicted_us > 0 ? f.predicted_us : f.kernel_us;
-    t.row({f.name, fmt::format("{}", f.run), fmt::format("{}", f.ops),
-           call ? "host" : fmt::format("{}", f.kernels),
+    const std::string run =
+        f.region == UINT32_MAX ? fmt::format("{}", f.run) : fmt::format("in r{}", f.region);
+    t.row({f.name, run, fmt::format("{}", f.ops), call ? "host" : fmt::format("{}", f.kernels),
            call                               ? ""
            : f.kind == Fragment::Kind::stream ? "no graph"
                                               : fmt::format("{}", f.streams.size()),
@@ -153,13 +160,14 @@ std::string partitions_text(const Report& r) {
            joined(f.from, 5, ", ") + (f.place.empty() ? "" : "   " + f.place)});
   }
   out += t.str() + more(r.fragments.size(), kRows, "parts");
-  out += launch_text(r.launch) + certificate_text(r) + comparison_text(r);
+  out += regions_text(r) + launch_text(r.launch) + certificate_text(r) + comparison_text(r);
   size_t shown = 0;
   for (const Fragment& f : r.fragments) {
     if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
     if (++shown > kGraphs) continue;
-    out += fmt::format("{}: critical path {}, {:.1f} us of the kernels' {:.1f}; width {}", f.name,
-                       counted(f.critical.nodes.size(), "kernel"), f.critical.us, f.kernel_us,
+    out += fmt::format("{}: critical path {}, {:.1f} us of the {}' {:.1f}; width {}", f.name,
+                       counted(f.critical.nodes.size(), f.conditional > 0 ? "node" : "kernel"),
+                       f.critical.us, f.conditional > 0 ? "nodes" : "kernels", f.kernel_us,
                        width_text(f.width_before));
     if (f.width_before.nodes > 1) {
       out += fmt::format(" ({}{})", fmt::join(f.widest, ", "),
@@ -219,18 +227,15 @@ std::string breaks_text(const Report& r) {
     if (!b.remedy.empty()) out += fmt::format("          fix: {}\n", b.remedy);
   }
   out += more(folded.size(), kRows, "breaks");
-  for (size_t i = 0; i < r.avoided.size() && i < kRows; ++i) {
-    out += fmt::format("  avoided {}: {}\n", r.avoided[i].op, r.avoided[i].how);
-  }
-  return out + more(r.avoided.size(), kRows, "avoided");
+  return out + avoided_text(r) + reference_text(r);
 }
 
 std::string streams_text(const Report& r) {
   std::string out = "streams\n";
   TextTable t;
   size_t shown = 0;
-  for (const Fragment& f : r.fragments) {
-    if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
+  for (const Fragment& f : r.with_bodies()) {
+    if (f.kind != Fragment::Kind::graph || f.kernels + f.conditional == 0) continue;
     if (++shown > kGraphs) continue;
     t.row({f.name, counted(f.streams.size(), "stream"), streams_verdict(r, f)});
     if (f.streams.size() < 2) continue;
@@ -244,6 +249,13 @@ std::string streams_text(const Report& r) {
   }
   if (shown == 0) return "streams: none, because there is no graph\n";
   return out + t.str() + more(shown, kGraphs, "graphs");
+}
+
+std::string note_of(const Temporary& temp) {
+  std::vector<std::string> notes;
+  if (temp.region != UINT32_MAX) notes.push_back(fmt::format("in the slab of r{}", temp.region));
+  if (!temp.shares.empty()) notes.push_back("shares bytes with " + joined(temp.shares, 3, ", "));
+  return fmt::format("{}", fmt::join(notes, "; "));
 }
 
 std::string memory_text(const Memory& m) {
@@ -278,15 +290,14 @@ std::string memory_text(const Memory& m) {
   TextTable t;
   for (const Temporary& temp : m.largest) {
     t.row({"", human_bytes(temp.bytes), fmt::format("@{}", temp.offset), temp.type, temp.name,
-           temp.made_by, temp.place,
-           temp.shares.empty() ? "" : "shares bytes with " + joined(temp.shares, 3, ", ")});
+           temp.made_by, temp.place, note_of(temp)});
   }
   return out + t.str();
 }
 
 std::string edges_text(const Report& r, const Program& p) {
   std::string out = "edges\n";
-  for (const Fragment& f : r.fragments) {
+  for (const Fragment& f : r.with_bodies()) {
     if (f.kind == Fragment::Kind::call) continue;
     const EdgeCounts& e = f.edges;
     out += fmt::format(

@@ -58,7 +58,7 @@ void show(const Program& program) {
   report::to_text(r, program, report::sections_from("all"));
   report::to_json(r, program, report::sections_from("all"));
   report::to_text(report::diff(program, Program{}));
-  for (const char* what : {"n0", "c0", "x"}) {
+  for (const char* what : {"n0", "c0", "r0", "x"}) {
     try {
       report::explain(program, what);
     } catch (const std::invalid_argument&) {

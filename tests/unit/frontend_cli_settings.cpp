@@ -41,7 +41,8 @@ TEST_CASE("settings: flags beat variables, variables beat the file, the file bea
     expect(b.braid("compile s.toml -o s.braid"), 0, "settings: target=sm_80 (s.toml:18:10)");
     CHECK(b.braid("inspect s.braid", "BRAID_FUSE=0").err.empty());  // compiled already
     for (const char* flag : {"--no-fuse", "--group", "--on-break=error", "--require-single-graph",
-                             "--memory-limit=1MiB", "--force-lanes", "--streams 3"}) {
+                             "--memory-limit=1MiB", "--force-lanes", "--streams 3",
+                             "--branches=node", "--loops=host", "--unroll=2", "--unroll-limit=9"}) {
       expect(b.braid(fmt::format("inspect s.braid {}", flag)), 2, "s.braid is compiled already");
     }
   }

@@ -2,11 +2,14 @@
 // whose images stand in for cubins; they must compute what Executable does, bit for bit.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <tuple>
 
 #include "frontend/compile.hpp"
 #include "frontend/npy.hpp"
@@ -145,6 +148,106 @@ void build_many(Graph& g) {
   g.output("shifted", cast(shift, f32) + h);
   g.output("exact", cast(h, f64) + ones);
   g.output("halved", half * 0.5);
+}
+
+using Tensors = std::vector<Tensor>;
+using ir::Lowering;
+
+/// A loop that ends when its count does, with a loop and a branch in it, and a branch of three
+/// sides after it. With `host`, an iteration calls the host.
+void build_control(Graph& g, Lowering branches, Lowering loops, bool host) {
+  const TypeArg rows{f32, {4, 8}};
+  const Tensor x = g.input("x", rows), w = g.param("w", {f32, {8, 8}});
+  const Tensor n = g.input("n", {i32, {}}), which = g.input("which", {i32, {}});
+  const auto begin = [](Tensor, const Tensors& c) { return greater(c[1], 0); };
+  const auto step = [&](Tensor i, const Tensors& c) {
+    const Tensor inner = g.loop(3, c[0],
+                                [&](Tensor j, Tensor h) {
+                                  g.print(i * 10 + j, "inner");
+                                  return tanh(matmul(h, w) + cast(j, f32));
+                                },
+                                {.lowering = loops, .unroll = 1});
+    Tensor h = g.if_(
+        greater(sum(inner, {.axes = {0, 1}}), 0), [&] { return inner * 0.5; },
+        [&] {
+          g.print(inner, "low");
+          return matmul(inner, w) - 1.5;
+        },
+        {.lowering = branches});
+    if (host) h = g.host("identity", {h}, {rows})[0];
+    g.if_(equal(i, 1), [&] { g.item(sum(h, {.axes = {0, 1}}), "total"); }, {.lowering = branches});
+    return LoopValues{{h, c[1] - 1}, {}};
+  };
+  const Tensor y = g.while_({x, n}, begin, step, {.lowering = loops, .unroll = 1}).carried[0];
+  const std::vector<std::function<Tensor()>> cases{[&] { return matmul(y, w); },
+                                                   [&] { return exp(y); }, [&] { return y - x; }};
+  g.output("y", g.switch_(which, cases, {.lowering = branches}));
+}
+
+struct Sent {
+  std::map<std::string, HostTensor> outputs;
+  std::vector<Message> messages;
+};
+
+/// As expected(), and what the program tells.
+Sent expected_messages(const Program& p, const std::map<std::string, HostTensor>& given) {
+  Store store(Device::open("sim"));
+  store.declare(p, 1);
+  std::map<std::string, HostTensor> in;
+  for (const Binding& b : p.inputs) in[b.name] = random_tensor(p.buffers[b.buffer].type, 1, b.name);
+  for (const auto& [name, value] : given) in[name] = value;
+  Sent sent;
+  Executable e(p, store, {{"identity", identity}},
+               {.on_message = [&](const Message& m) { sent.messages.push_back(m); }});
+  sent.outputs = e.run(in);
+  return sent;
+}
+
+HostTensor number(int64_t n) {
+  HostTensor t({i32, {}});
+  t.set_int(0, n);
+  return t;
+}
+
+/// "inner i32[] = 12   ..": what the program prints of a message, up to its place.
+std::string printed(const Message& m) {
+  std::string values;
+  for (int64_t i = 0; i < std::min<int64_t>(m.value.numel(), 8); ++i) {
+    values += fmt::format(" {:g}", m.value.at(i));
+  }
+  if (m.value.numel() > 8) values += " ..";
+  return fmt::format("{} {} ={}   {}", m.text, to_string(m.value.type), values, m.op);
+}
+
+size_t regions_of(const Program& p, Region::Kind kind) {
+  return static_cast<size_t>(std::count_if(p.regions.begin(), p.regions.end(),
+                                           [&](const Region& r) { return r.kind == kind; }));
+}
+
+void same_launches(const Program& p) {
+  const Built plan(to_cpp(p));
+  for (const auto& [n, which] : {std::pair(3, 0), {0, 1}, {2, 2}, {5, 1}}) {
+    CAPTURE(n);
+    CAPTURE(which);
+    write_npy(plan.data() + "/n.npy", number(n));
+    write_npy(plan.data() + "/which.npy", number(which));
+    const Ran r = plan(plan.data() + (n == 5 ? " 2" : " 0"));
+    REQUIRE_MESSAGE(r.code == 0, r.err);
+    const Sent want = expected_messages(p, {{"n", number(n)}, {"which", number(which)}});
+    same_outputs(plan, want.outputs);
+    CHECK(want.messages.size() >= static_cast<size_t>(3 * n));
+    size_t at = 0;
+    for (const Message& m : want.messages) {
+      const std::string line = printed(m);
+      CAPTURE(line);
+      at = r.err.find(line, at);
+      REQUIRE_MESSAGE(at != std::string::npos, r.err);
+      const std::string where = r.err.substr(at, r.err.find('\n', at) - at);
+      CHECK(where.find(", launch 0, iteration " +
+                       fmt::format("{}", fmt::join(m.iterations, "."))) != std::string::npos);
+    }
+    CHECK(count(r.err, "\n") == want.messages.size() + 2);  // and the files that it read
+  }
 }
 
 }  // namespace
@@ -303,6 +406,63 @@ TEST_CASE("cpp: no name breaks out of its place") {
   for (Kernel& k : p.kernels) k.symbol = hostile;
   const Built symbols(to_cpp(p));
   CHECK(symbols("").err.find("CUDA_ERROR_NOT_FOUND") != std::string::npos);
+}
+
+TEST_CASE("cpp: branches and loops as conditional nodes, guarded kernels and by the host") {
+  using Kind = Region::Kind;
+  for (const auto& [branches, loops, host] :
+       {std::tuple(Lowering::node, Lowering::node, false),
+        std::tuple(Lowering::predicate, Lowering::node, false),
+        std::tuple(Lowering::host, Lowering::host, false),
+        std::tuple(Lowering::node, Lowering::automatic, true)}) {
+    CAPTURE(branches);
+    CAPTURE(loops);
+    Graph g("control");
+    build_control(g, branches, loops, host);
+    const Program p = with_images(compile(g));
+    REQUIRE(p.regions.size() >= 4);
+    if (branches == Lowering::node) REQUIRE(regions_of(p, Kind::node) >= 2);
+    if (branches == Lowering::predicate) REQUIRE(regions_of(p, Kind::predicate) >= 1);
+    if (branches == Lowering::host || host) REQUIRE(regions_of(p, Kind::host) >= 1);
+    const std::string text = to_cpp(p);
+    CHECK(count(text, " = conditional_node(") == regions_of(p, Kind::node));
+    CHECK(count(text, "decided(arena") >= regions_of(p, Kind::host));
+    same_launches(p);
+  }
+}
+
+TEST_CASE("cpp: a check that fails ends the program, and says where") {
+  Graph g("checked");
+  const Tensor x = g.input("x", {f32, {4, 8}});
+  g.print(x, "x");
+  const auto step = [&](Tensor, Tensor v) {
+    g.check_range(v, -1e3, 1e3, "v");
+    return v * 10.0;
+  };
+  g.output("y", g.loop(6, x, step, {.lowering = Lowering::node, .unroll = 1}));
+  const Program p = with_images(compile(g));
+  REQUIRE(p.messages.size() >= 2);
+  const Built plan(to_cpp(p));
+  HostTensor small({f32, {4, 8}});
+  for (int64_t i = 0; i < 32; ++i) small.set(i, 1e-6 * static_cast<double>(i + 1));
+  write_npy(plan.data() + "/x.npy", small);
+  Ran r = plan(plan.data() + " 3");
+  CHECK_MESSAGE(r.code == 0, r.err);
+  same_outputs(plan, expected(p, {{"x", small}}));
+  small.set(5, 0.5);
+  small.set(7, -0.75);
+  write_npy(plan.data() + "/x.npy", small);
+  r = plan(plan.data());
+  CHECK(r.code == 1);
+  CHECK(count(r.err, "x f32[4,8] =") == 1);
+  const MessageSource& check = p.messages[1];
+  REQUIRE(!check.place.empty());
+  const std::string what = fmt::format(
+      "error: the check '{}' failed for 2 elements: {}, {}, launch "
+      "0, iteration 4; 1 more failed",
+      check.text, check.op, check.place);
+  CHECK_MESSAGE(r.err.find(what) != std::string::npos, r.err);
+  CHECK(r.out.empty());
 }
 
 TEST_CASE("cpp: without cubins there is no program") {

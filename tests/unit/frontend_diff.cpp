@@ -72,7 +72,7 @@ kernels (- in A alone, + in B alone, ~ in both)
   CHECK(j["schema"] == "braid.diff/1");
   CHECK(j["different"] == true);
   CHECK(j["kernels"].size() == 3);
-  CHECK(j["quantities"].size() == 18);
+  CHECK(j["quantities"].size() == 21);
   CHECK(j["a"]["outside_graphs"] == Json{"keep (cast)"});
 }
 
@@ -162,7 +162,7 @@ graph "cut" {
   CHECK(has(b.braid("explain w m.toml").out, "w  param f32[8,5]"));
   CHECK(has(b.braid("explain h m.toml --no-fuse").out, "fusion is off"));
   expect(b.braid("explain hh m.toml"), 2, "did you mean 'h'");
-  expect(b.braid("explain n7 m.toml"), 2, "no part, node, op, kernel or buffer 'n7'");
+  expect(b.braid("explain n7 m.toml"), 2, "no part, node, region, op, kernel or buffer 'n7'");
   expect(b.braid("explain h"), 2, "'braid explain h MODEL'");
 
   write_text(b.at("n.toml"), text_of(b.at("m.toml")) + "z = \"x\"\n");

@@ -224,12 +224,12 @@ TEST_CASE("explain: what the plan lacks, with suggestions") {
   CHECK(has(explain(p, "n3"), "g0.n3"));  // only one graph has so many
   CHECK_THROWS_WITH_AS(
       explain(p, "embd"),
-      "the plan has no part, node, op, kernel or buffer 'embd'; did you mean "
+      "the plan has no part, node, region, op, kernel or buffer 'embd'; did you mean "
       "'embed'? what a block gives goes by the op that makes it, as 'block1/u' does",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(
       explain(p, "g3"),
-      "the plan has no part, node, op, kernel or buffer 'g3'; did you mean 'g0' or "
+      "the plan has no part, node, region, op, kernel or buffer 'g3'; did you mean 'g0' or "
       "'g2'? what a block gives goes by the op that makes it, as 'block1/u' does",
       std::invalid_argument);
   CHECK_THROWS_AS(explain(p, "nonsense_at_all"), std::invalid_argument);

@@ -10,12 +10,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "frontend/report/cpp.hpp"
+#include "frontend/report/html.hpp"
 #include "frontend/report/report.hpp"
 #include "frontend/toml.hpp"
 #include "ir/text.hpp"
@@ -75,6 +78,38 @@ std::string report_of(const Program& p) {
   return report::to_text(report::make_report(p), p, report::sections_from("all"));
 }
 
+/// What stands in a text from one mark up to another.
+std::string between(const std::string& text, std::string_view from, std::string_view to) {
+  const size_t begin = text.find(from);
+  REQUIRE(begin != std::string::npos);
+  const size_t end = text.find(to, begin);
+  REQUIRE(end != std::string::npos);
+  return text.substr(begin, end - begin);
+}
+
+/// The plan's own parts of its C++ program: kernels, graphs, the script.
+std::string cpp_of(Program p) {
+  for (Module& m : p.modules) m.image = {std::byte{0}};
+  return between(to_cpp(p), "// ---- Waiting ----", "// ---- The program ----");
+}
+
+/// The Program in its page, a line for each item of its lists.
+std::string page_of(const Program& p) {
+  constexpr std::string_view kOpen = "id=\"data\">";
+  const std::string data = between(to_html(p), kOpen, "</script>");
+  const auto json = nlohmann::ordered_json::parse(data.substr(kOpen.size()));
+  std::string out;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_array()) {
+      out += fmt::format("{} {}\n", key, value.dump());
+      continue;
+    }
+    out += fmt::format("{} {}\n", key, value.size());
+    for (const auto& item : value) out += fmt::format("  {}\n", item.dump());
+  }
+  return out;
+}
+
 std::vector<std::filesystem::path> files(const std::filesystem::path& folder,
                                          const std::string& extension) {
   std::vector<std::filesystem::path> found;
@@ -127,6 +162,8 @@ TEST_CASE("golden dumps") {
     dump(".program.txt", [&] { return to_text(c.program); });
     dump(".program.json", [&] { return to_json(c.program); });
     dump(".program.dot", [&] { return to_dot(c.program); });
+    dump(".cpp.txt", [&] { return cpp_of(c.program); });
+    dump(".page.txt", [&] { return page_of(c.program); });
     dump(".report.txt", [&] { return report_of(c.program); });
     // Every kernel a launch of its own, on all streams that there are.
     dump(".streams.txt", [&] {

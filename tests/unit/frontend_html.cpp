@@ -49,7 +49,12 @@ std::map<std::string, size_t> markup(std::string page) {
 bool near(const Json& j, double us) { return std::abs(j.get<double>() - us) <= 0.0005001; }
 
 void same_node(const Json& j, const Node& n) {
-  CHECK(j["kernel"] == n.kernel);
+  CHECK(j["kernel"] == (n.kernel == kNoKernel ? Json() : Json(n.kernel)));
+  CHECK(j.contains("region") == (n.region != UINT32_MAX));
+  if (n.region != UINT32_MAX) {
+    CHECK(j["region"] == n.region);
+    CHECK(j["branch"] == n.branch);
+  }
   CHECK(j["ops"] == Json(n.ops));
   CHECK(j["place"] == n.place);
   CHECK(j["lane"] == n.lane);
@@ -63,6 +68,11 @@ void same_node(const Json& j, const Node& n) {
 void same_body(const Json& j, const Body& b) {
   CHECK(j["lanes"] == b.lanes);
   CHECK(j["stream"] == b.stream);
+  CHECK(j.contains("region") == (b.region != UINT32_MAX));
+  if (b.region != UINT32_MAX) {
+    CHECK(j["region"] == b.region);
+    CHECK(j["branch"] == b.branch);
+  }
   REQUIRE(j["nodes"].size() == b.nodes.size());
   for (size_t n = 0; n < b.nodes.size(); ++n) same_node(j["nodes"][n], b.nodes[n]);
   REQUIRE(j["edges"].size() == b.edges.size());
@@ -72,6 +82,37 @@ void same_body(const Json& j, const Body& b) {
     CHECK(j["edges"][e][2] == std::string(name_of(b.edges[e].reason)));
     if (b.edges[e].buffer != UINT32_MAX) CHECK(j["edges"][e][3] == b.edges[e].buffer);
   }
+}
+
+void same_script(const Json& j, const std::vector<Step>& script) {
+  REQUIRE(j.size() == script.size());
+  for (size_t s = 0; s < script.size(); ++s) {
+    CHECK(j[s][0] == std::string(name_of(script[s].kind)));
+    CHECK(j[s][1] == script[s].index);
+  }
+}
+
+void same_region(const Json& j, const Region& r, const Program& p) {
+  CHECK(j["kind"] == std::string(name_of(r.kind)));
+  CHECK(j["loop"] == r.loop);
+  CHECK(j["region"] == (r.region == UINT32_MAX ? Json() : Json(r.region)));
+  CHECK(j["branch"] == r.branch);
+  CHECK(j["flag_type"] == std::string(name_of(p.views[r.flag].type.dtype)));
+  CHECK(j["sides"] == r.sides);
+  CHECK(j["bodies"] == Json(r.bodies));
+  CHECK(j["args"] == Json(r.args));
+  CHECK(j["unrolled"] == r.unrolled);
+  CHECK(j["op"] == r.op);
+  CHECK(j["place"] == r.place);
+  CHECK(j["why"] == r.why);
+  CHECK(near(j["us"], r.estimate_us));
+  REQUIRE(j["slots"].size() == r.slots.size());
+  for (size_t s = 0; s < r.slots.size(); ++s) {
+    CHECK(j["slots"][s][0] == r.slots[s].name);
+    CHECK(j["slots"][s][1] == std::string(name_of(r.slots[s].role)));
+  }
+  REQUIRE(j["scripts"].size() == r.scripts.size());
+  for (size_t s = 0; s < r.scripts.size(); ++s) same_script(j["scripts"][s], r.scripts[s]);
 }
 
 void same_program(const Json& j, const Program& p) {
@@ -103,10 +144,24 @@ void same_program(const Json& j, const Program& p) {
   }
   REQUIRE(j["bodies"].size() == p.bodies.size());
   for (size_t b = 0; b < p.bodies.size(); ++b) same_body(j["bodies"][b], p.bodies[b]);
-  REQUIRE(j["script"].size() == p.script.size());
-  for (size_t s = 0; s < p.script.size(); ++s) {
-    CHECK(j["script"][s][0] == std::string(name_of(p.script[s].kind)));
-    CHECK(j["script"][s][1] == p.script[s].index);
+  same_script(j["script"], p.script);
+  REQUIRE(j["regions"].size() == p.regions.size());
+  for (size_t r = 0; r < p.regions.size(); ++r) same_region(j["regions"][r], p.regions[r], p);
+  REQUIRE(j["dissolved"].size() == p.dissolved.size());
+  for (size_t d = 0; d < p.dissolved.size(); ++d) {
+    CHECK(j["dissolved"][d]["op"] == p.dissolved[d].op);
+    CHECK(j["dissolved"][d]["lowering"] == std::string(name_of(p.dissolved[d].lowering)));
+    CHECK(j["dissolved"][d]["copies"] == p.dissolved[d].copies);
+    CHECK(j["dissolved"][d]["why"] == p.dissolved[d].why);
+  }
+  REQUIRE(j["messages"].size() == p.messages.size());
+  for (size_t m = 0; m < p.messages.size(); ++m) {
+    CHECK(j["messages"][m]["kind"] == std::string(name_of(p.messages[m].kind)));
+    CHECK(j["messages"][m]["text"] == p.messages[m].text);
+    CHECK(j["messages"][m]["type"] == to_string(p.messages[m].type));
+    CHECK(j["messages"][m]["loops"] == p.messages[m].loops);
+    CHECK(j["messages"][m]["op"] == p.messages[m].op);
+    CHECK(j["messages"][m]["place"] == p.messages[m].place);
   }
 }
 
@@ -150,6 +205,19 @@ Program with_names(const Name& name) {
   p.certificate = {name(n + 2), name(n + 3)};
   p.second_certificate = {name(n + 4)};
   p.repeats.push_back({name(n + 5), 3});
+  Region r;
+  r.kind = Region::Kind::host;
+  r.flag = t;
+  r.op = name(n + 6);
+  r.place = name(n + 7);
+  r.why = name(n + 8);
+  r.slots = {{name(n + 9), Role::in, p.views[t].type}};
+  r.args = {t};
+  r.scripts = {{{Step::Kind::launch, 1}}};
+  p.regions.push_back(r);
+  p.dissolved.push_back({name(n + 10), name(n + 11), ir::Lowering::unroll, 3, name(n + 12)});
+  p.messages.push_back(
+      {ir::MessageKind::item, name(n + 13), {f32, {}}, 2, name(n + 14), name(n + 15)});
   using Kind = Step::Kind;
   p.script = {{Kind::launch, 0}, {Kind::read, 0},  {Kind::wait, 0},
               {Kind::call, 0},   {Kind::write, 0}, {Kind::launch, 1}};
@@ -176,6 +244,34 @@ TEST_CASE("html: the page holds the Program") {
   CHECK(j["breaks"][0]["remedy"] == p.breaks[0].remedy);
   CHECK(j["repeats"][0]["prefix"] == p.repeats[0].prefix);
   CHECK(j["dims"][p.dims[0].first] == 3);
+}
+
+TEST_CASE("html: branches, loops and messages") {
+  using ir::Lowering;
+  for (const Lowering lowering : {Lowering::node, Lowering::predicate, Lowering::host}) {
+    const Lowering loops = lowering == Lowering::predicate ? Lowering::node : lowering;
+    Graph g("regions");
+    const Tensor x = g.input("x", {f32, {16, 16}}), w = g.param("w", {f32, {16, 16}});
+    const auto step = [&](Tensor i, Tensor v) {
+      g.print(i, "<i>");
+      return g.if_(
+          greater(sum(v, {.axes = {0, 1}}), 1), [&] { return matmul(v, w); },
+          [&] { return v + 1.0; }, {.lowering = lowering});
+    };
+    const Tensor y = g.loop(9, x, step, {.lowering = loops, .unroll = 1});
+    g.output("y", g.loop(2, y, [&](Tensor, Tensor v) { return exp(v); },
+                         {.lowering = Lowering::unroll}));
+    const Program p = compile(g);
+    REQUIRE(p.regions.size() == 2);
+    REQUIRE(p.dissolved.size() == 1);
+    REQUIRE(p.messages.size() >= 1);
+    const std::string page = to_html(p);
+    same_program(data_of(page), p);
+    CHECK(count(page, "<i>") == 0);
+    CHECK((count(page, "<td>loop node: ") == 1) == (loops == Lowering::node));
+    CHECK((count(page, "<td>branch node: ") == 1) == (lowering == Lowering::node));
+    CHECK((count(page, ", where r1 takes side 0<td>") >= 1) == (lowering == Lowering::predicate));
+  }
 }
 
 TEST_CASE("html: names cannot become markup") {
@@ -244,7 +340,7 @@ TEST_CASE("html: the page's files are in it as they are") {
     CHECK(count(page, read_file(entry.path().string())) == 1);
     ++files;
   }
-  CHECK(files == 11);
+  CHECK(files == 12);
 }
 
 TEST_CASE("html: starts that nobody predicted follow edges and lanes") {

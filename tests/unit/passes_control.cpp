@@ -278,12 +278,13 @@ TEST_CASE("control: what cannot be selected or predicated is what the price says
   }
 }
 
-TEST_CASE("control: many kernels behind a condition are a node") {
+/// The branch that has so many products on one side and nothing on the other.
+ir::BranchAttr one_sided(int products, std::string& why) {
   std::string body = R"(
         %0: f32[32,32] = input "x"
 )";
   int v = 0;
-  for (; v < 30; ++v) {
+  for (; v < products; ++v) {
     body += "        %" + std::to_string(v + 1) + ": f32[32,32] = dot %" + std::to_string(v) +
             ", %" + std::to_string(v) + "\n";
   }
@@ -303,8 +304,18 @@ TEST_CASE("control: many kernels behind a condition are a node") {
     output "y" %3
 )"));
   const ir::Op& op = the(made.graph, OpKind::branch);
-  CHECK(std::get<ir::BranchAttr>(op.attrs).lowering == Lowering::node);
-  CHECK(made.graph.strings[std::get<ir::BranchAttr>(op.attrs).why].find("31 kernels in all") == 0);
+  const auto& branch = std::get<ir::BranchAttr>(op.attrs);
+  why = made.graph.strings[branch.why];
+  return branch;
+}
+
+TEST_CASE("control: many kernels behind a condition are a node") {
+  std::string why;
+  CHECK(one_sided(100, why).lowering == Lowering::node);
+  CHECK(why.find("101 kernels in all") == 0);
+  // An IF of 30 would slow the kernels around it by more than it saves.
+  CHECK(one_sided(30, why).lowering == Lowering::predicate);
+  CHECK(why.find("31 kernels in all") == 0);
 }
 
 TEST_CASE("control: loops of known length are unrolled, whatever that length") {

@@ -116,6 +116,7 @@ Prediction simulate(const Dag& d, const LanePlan& plan, const Prices& prices) {
   enum State { waiting, running, over };
   std::vector<State> state(n, waiting);
   std::vector<double> left(n), end(n, 0);
+  std::vector<bool> alone(n, false);  // when it ended nothing else ran or could start
   Prediction result{0, std::vector<double>(n, 0), {}};
   double now = 0, issue = 0;
   const auto ready_at = [&](size_t i) {  // of the i-th in order; negative: not yet
@@ -124,10 +125,10 @@ Prediction simulate(const Dag& d, const LanePlan& plan, const Prices& prices) {
     bool all = true;
     const auto wait = [&](uint32_t p) {
       all = all && state[p] == over;
-      const double edge =
-          plan.lanes == 1
-              ? prices.chain_edge_us
-              : prices.forked_edge_us + (plan.lane[p] == plan.lane[v] ? 0 : prices.cross_edge_us);
+      const bool same = plan.lane[p] == plan.lane[v];
+      const double edge = plan.lanes == 1 || (same && alone[p])
+                              ? prices.chain_edge_us
+                              : prices.forked_edge_us + (same ? 0 : prices.cross_edge_us);
       at = std::max(at, end[p] + edge);
     };
     for (uint32_t p : d.preds[v]) wait(p);
@@ -171,6 +172,15 @@ Prediction simulate(const Dag& d, const LanePlan& plan, const Prices& prices) {
       result.order.push_back(static_cast<uint32_t>(next));
       issue = now + prices.issue_us;
     } else {
+      alone[next] = true;
+      for (size_t i = 0; i < n; ++i) {
+        const uint32_t other = plan.order[i];
+        if (other == next) continue;
+        if (state[other] == running || (state[other] == waiting && ready_at(i) >= 0) ||
+            (state[other] == over && end[other] == now)) {
+          alone[next] = false;
+        }
+      }
       state[next] = over;
       end[next] = now;
       ++finished;

@@ -100,12 +100,12 @@ function watchPointers(canvas) {
 
 /** The kernel before or after in the stream, or the nearest in time of the stream above or below. */
 function neighbour(n, key) {
-  const row = plan.rows[n.lane];
+  const row = plan.rows[n.row];
   if (key === "ArrowLeft") return row[row.indexOf(n) - 1];
   if (key === "ArrowRight") return row[row.indexOf(n) + 1];
   const by = key === "ArrowUp" ? -1 : 1;
-  for (let lane = n.lane + by; lane >= 0 && lane < plan.rows.length; lane += by) {
-    const near = plan.rows[lane].reduce((a, b) =>
+  for (let at = n.row + by; at >= 0 && at < plan.rows.length; at += by) {
+    const near = plan.rows[at].reduce((a, b) =>
       (a && Math.abs(a.start - n.start) <= Math.abs(b.start - n.start) ? a : b), null);
     if (near) return near;
   }

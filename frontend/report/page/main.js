@@ -88,7 +88,7 @@ function choose(what) {
     const thing = uncover(what);
     if (thing && thing.p2 !== undefined && !showsAll) view.reveal(thing.p1, thing.p2);
     if (what.kind === "node") {
-      const top = timeline.size ? model.nodes[what.id].lane * timeline.size.row : 0;
+      const top = timeline.size ? model.nodes[what.id].row * timeline.size.row : 0;
       if (timeline.size && (top < view.y || top + timeline.size.row * 2 > view.y + view.height)) {
         view.y = top - view.height / 2;
       }
@@ -199,7 +199,7 @@ function showLegend() {
     out.push(line(theme.raw, "raw: read after write"), line(theme.war, "war: write after read"),
       line(theme.waw, "waw: write after write"), line(theme.lane, "lane: same stream"));
     if (state.critical) out.push(line(theme.accent, "critical path"));
-    if (model.hostRow) {
+    if (model.doc.calls.length > 0) {
       out.push(el("span", {}, `host calls drawn ${model.doc.break_us} us long: nobody can estimate them`));
     }
   }
@@ -251,12 +251,12 @@ function connect() {
 
 function showHeader() {
   const { doc } = model;
-  const total = doc.bodies.reduce((sum, b) => sum + b.predicted_us, 0);
-  const chain = doc.bodies.reduce((sum, b) => sum + b.chain_us, 0);
+  const { predicted: total, chain } = totals(doc);
+  const kernels = model.nodes.filter((n) => !n.conditional).length;
   const streams = Math.max(0, ...doc.bodies.map((b) => new Set(b.nodes.map((n) => n.lane)).size));
   const list = [
     ["ops", doc.source_ops.toLocaleString("en")],
-    ["kernels", `${model.nodes.length.toLocaleString("en")} (${doc.kernels.length} distinct)`],
+    ["kernels", `${kernels.toLocaleString("en")} (${doc.kernels.length} distinct)`],
     ["graphs", String(doc.graphs)],
     ["streams", String(streams)],
     ["predicted", `${total.toFixed(1)} us` + (doc.calls.length > 0 ? " and the host" : "") + (chain > total + 0.05 ? ` (one stream: ${chain.toFixed(1)})` : "")],
@@ -264,10 +264,11 @@ function showHeader() {
     ["target", doc.target],
   ];
   if (doc.calls.length > 0) list.splice(3, 0, ["host calls", String(doc.calls.length)]);
+  if (doc.regions.length > 0) list.splice(2, 0, ["branches and loops", String(doc.regions.length)]);
   $("name").textContent = doc.name;
   $("facts").replaceChildren(...list.map(([term, value]) =>
     el("div", {}, el("dt", {}, term), el("dd", {}, value))));
-  $("canvas").setAttribute("aria-label", `${doc.name}: ${plural(model.nodes.length, "kernel")} over time`);
+  $("canvas").setAttribute("aria-label", `${doc.name}: ${plural(kernels, "kernel")} over time`);
   $("breaks").replaceChildren(...breaksView(model, (what) => {
     showTab("timeline");
     choose(what);

@@ -23,9 +23,13 @@ function bodyName(body, b) {
 
 /** What the host does for a call in one step of the script, with the tensors that cross. */
 function stepText(doc, [kind, index]) {
-  const call = doc.calls[index];
+  if (kind === "region") {
+    const { op, loop } = doc.regions[index];
+    return `read whether ${op} ${loop ? "goes on, and follow its body while it does" : "is so, and follow a side"}`;
+  }
   const names = (views) =>
     views.map((v) => opName(doc.buffers[doc.views[v][0]].name)).join(", ") || "nothing";
+  const call = doc.calls[index];
   if (kind === "read") return `start to copy ${names(call.args)} to the host`;
   if (kind === "wait") return `wait for ${names(call.args)}`;
   if (kind === "call") return `call ${call.function} (c${index})`;
@@ -35,7 +39,8 @@ function stepText(doc, [kind, index]) {
 /**
  * When every body and call of the script runs, in microseconds from its first step. Device work is
  * one stream and waits for the host only where the script does; a call takes `break_us`, because
- * nobody can estimate what it does.
+ * nobody can estimate what it does. A loop that the host drives runs once here, and a branch one
+ * side after the other.
  */
 function schedule(doc) {
   const steps = doc.script.length > 0 ? doc.script : doc.bodies.map((_, b) => ["launch", b]);
@@ -44,8 +49,13 @@ function schedule(doc) {
   const copied = new Map();
   let now = 0;
   let device = 0;
-  for (const [kind, index] of steps) {
-    if (kind === "launch") {
+  const follow = ([kind, index]) => {
+    if (kind === "region") {
+      const until = Math.max(now, device);
+      host.push({ kind: "decide", region: index, start: now, end: until });
+      now = until;
+      for (const script of doc.regions[index].scripts) script.forEach(follow);
+    } else if (kind === "launch") {
       const start = Math.max(now, device);
       starts.set(index, start);
       device = start + doc.bodies[index].predicted_us;
@@ -61,7 +71,8 @@ function schedule(doc) {
     } else {
       device = Math.max(device, now);
     }
-  }
+  };
+  steps.forEach(follow);
   return { starts, host, end: Math.max(now, device) };
 }
 
@@ -77,24 +88,33 @@ function copiesOf(ops, repeats) {
   return copies;
 }
 
+/** Bodies of a conditional node stand after the one that holds it, and begin when it does. */
 function linkNodes(model, doc, starts) {
+  const owners = new Map();
   doc.bodies.forEach((body, b) => {
     const first = model.nodes.length;
     const base = starts.get(b) ?? 0;
     const last = []; // of each lane
-    const info = { index: b, first, start: base, end: base + body.predicted_us, ...body };
+    const info = { index: b, first, start: base, end: base + body.predicted_us, owner: owners.get(b), ...body };
     body.nodes.forEach((n, i) => {
       const fullKey = `${bodyName(body, b)}.n${i}`;
       const key = doc.bodies.length > 1 ? fullKey : `n${i}`;
+      const conditional = n.kernel === null ? doc.regions[n.region] : null;
       model.nodes.push({
         ...n, id: first + i, key, fullKey, body: info, start: base + n.start, end: base + n.start + n.us,
-        kernel: doc.kernels[n.kernel], kernelIndex: n.kernel, into: [], outOf: [],
+        kernel: conditional ? regionAsKernel(doc, n.region) : doc.kernels[n.kernel],
+        kernelIndex: conditional ? doc.kernels.length + n.region : n.kernel,
+        conditional, guarded: !conditional && n.region !== undefined, into: [], outOf: [],
         copies: copiesOf(n.ops, doc.repeats),
       });
       const node = model.nodes[first + i];
       node.before = last[n.lane] ?? null;
       last[n.lane] = node;
       info.end = Math.max(info.end, node.end);
+      for (const side of conditional?.bodies ?? []) {
+        owners.set(side, node);
+        starts.set(side, node.start);
+      }
     });
     for (const [from, to, reason, buffer, kind] of body.edges) {
       const edge = {
@@ -143,7 +163,7 @@ function load(doc) {
   linkNodes(model, doc, starts);
   linkBuffers(model, doc);
   for (const b of model.bodies) model.end = Math.max(model.end, b.end);
-  model.lanes = Math.max(1, ...model.bodies.map((b) => b.lanes));
+  placeRows(model);
   model.hostRow = host.length > 0;
   model.text = model.nodes.map((n) =>
     [n.fullKey, ...n.ops, n.kernel.symbol, n.place].join("\n").toLowerCase());

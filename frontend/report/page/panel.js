@@ -49,6 +49,7 @@ const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "
 const dims3 = (d) => d.slice(0, d[2] !== 1 ? 3 : d[1] !== 1 ? 2 : 1).join(" x ");
 
 function launchText(kernel) {
+  if (!kernel.grid) return null;
   const shared = kernel.shared > 0 ? `, ${bytesText(kernel.shared)} shared` : "";
   const parts = kernel.parts > 1 ? `, ${kernel.parts} parts` : "";
   return `grid ${dims3(kernel.grid)}, block ${dims3(kernel.block)}${shared}${parts}`;
@@ -85,7 +86,9 @@ function nodeTip(model, n) {
     el("div", {}, `${n.us.toFixed(2)} us, from ${n.start.toFixed(2)} us, stream ${n.lane}`),
     n.ops.length > 8 ? el("div", { class: "dim" }, `${n.ops.length - 8} ops before`) : null,
     ...few.map((op) => el("div", { class: "mono" }, op)),
-    el("div", {}, launchText(n.kernel)),
+    n.conditional ? null : el("div", {}, launchText(n.kernel)),
+    n.guarded ? el("div", {}, `runs ${sideText(model.doc, n.region, n.branch)}`) : null,
+    n.body.region === undefined ? null : el("div", {}, sideText(model.doc, n.body.region, n.body.branch)),
     el("div", { class: "dim" }, `reads ${names("out") || "nothing"}; writes ${names("in")}`),
     n.place ? el("div", { class: "dim" }, n.place) : null,
   ].filter((x) => x);
@@ -163,13 +166,15 @@ class Panel {
     return [
       el("h2", {}, `${n.key} ${nodeName(n)}`),
       facts([
-        ["kernel", k.symbol],
+        [n.conditional ? "node" : "kernel", k.symbol],
         ["place", n.place],
         ["time", `${n.us.toFixed(3)} us, from ${n.start.toFixed(3)} to ${n.end.toFixed(3)} us`],
         ["stream", `${n.lane} of ${bodyName(n.body, n.body.index)}, run ${levels}`],
         ["launch", launchText(k)],
-        ["work", `${numberText(k.flops)} flops, ${bytesText(k.bytes)} moved`],
+        ["work", n.conditional ? null : `${numberText(k.flops)} flops, ${bytesText(k.bytes)} moved`],
+        ...regionFacts(this, n),
       ]),
+      n.conditional ? sidesSection(this, n) : null,
       section(plural(n.ops.length, "op"), listed(n.ops, (op) => el("span", { class: "mono" }, op))),
       section("Arguments", listed(n.args.map((v, i) => [v, i]), ([v, i]) => this.argument(n, v, i))),
       section("Waits for", n.into.length > 0
@@ -178,7 +183,7 @@ class Panel {
       section("Leads to", n.outOf.length > 0
         ? listed(n.outOf, (e) => this.nodeLink(e.to, this.edgeNote(e)))
         : el("p", {}, "nothing in its graph needs it")),
-    ];
+    ].filter((x) => x);
   }
 
   ofBuffer(b) {
@@ -210,7 +215,8 @@ class Panel {
 
   /** While nothing is chosen: the settings, and where the time goes. */
   ofProgram() {
-    const { doc, nodes } = this.model;
+    const { doc } = this.model;
+    const nodes = this.model.nodes.filter((n) => !n.conditional); // what is inside stands for itself
     const heavy = [...nodes].sort((a, b) => b.us - a.us).slice(0, 8);
     const all = nodes.reduce((sum, n) => sum + n.us, 0) || 1;
     const families = new Map();
@@ -227,6 +233,7 @@ class Panel {
       ])),
       section("Reading the page", el("p", {},
         "A box is a kernel, as long as its estimate. A faint curve is an edge between streams. " +
+        "A frame below a branch or a loop holds what a side of it does; a dashed box runs where its branch takes its side. " +
         "Point at a box for its ops and edges, choose it for everything. Wheel or pinch zooms, " +
         "dragging moves, / searches.")),
     ];
@@ -262,13 +269,17 @@ function breaksView(model, choose) {
   }
   const name = ([kind, index]) => kind === "launch"
     ? `launch ${doc.bodies[index].stream ? "kernels of" : "graph"} ${bodyName(doc.bodies[index], index)}: ` +
-      `${plural(doc.bodies[index].nodes.length, "kernel")}, ` +
+      `${nodesText(doc.bodies[index])}, ` +
       `${plural(new Set(doc.bodies[index].nodes.map((n) => n.lane)).size, "stream")}, ` +
       `${doc.bodies[index].predicted_us.toFixed(1)} us ` +
       `(one stream: ${doc.bodies[index].chain_us.toFixed(1)} us)`
     : null;
-  out.push(section("What the host does", el("ol", {}, ...doc.script.map((step) => el("li", {},
-    name(step) ?? linkTo(`c${step[1]}`, () => choose({ kind: "call", id: step[1] }),
-      stepText(doc, step)))))));
+  const cards = regionCards(model);
+  if (cards.length > 0) out.push(section("Branches and loops", el("ul", { class: "cards" }, ...cards)));
+  if (doc.messages.length > 0) {
+    out.push(section("Messages to the host", el("ul", { class: "cards" }, ...messageCards(doc))));
+  }
+  out.push(section("What the host does", scriptList(doc, doc.script, (step) =>
+    name(step) ?? linkTo(`c${step[1]}`, () => choose({ kind: "call", id: step[1] }), stepText(doc, step)))));
   return out;
 }

@@ -36,8 +36,8 @@ function foldable(model) {
     if (span.members.length < 3 || !(span.t2 - span.t1 > 1.5 * span.first)) return;
     span.members = span.members.filter((n) => n.start >= span.t1 - 1e-9);
     for (const n of span.members) {
-      span.low = Math.min(span.low, n.lane);
-      span.high = Math.max(span.high, n.lane);
+      span.low = Math.min(span.low, n.row);
+      span.high = Math.max(span.high, n.row);
     }
     if (span.members.length > 0) spans.push(span);
   });
@@ -95,18 +95,18 @@ function layout(model, spans) {
     x.p1 = warp.place(x.start);
     x.p2 = warp.place(x.end);
   };
-  const rows = Array.from({ length: model.lanes }, () => []);
+  const rows = Array.from({ length: model.rows }, () => []);
   for (const n of model.nodes) {
     put(n);
     n.hidden = hidden.has(n.id);
-    if (!n.hidden) rows[n.lane]?.push(n);
+    if (!n.hidden) rows[n.row]?.push(n);
   }
   for (const row of rows) row.sort((a, b) => a.p1 - b.p1 || a.id - b.id);
   for (const h of model.host) put(h);
   for (const b of model.bodies) put(b);
   for (const b of model.buffers) if (b.end >= b.start) put(b);
   const crossing = model.edges.filter(
-    (e) => e.from.lane !== e.to.lane && !(e.from.hidden && e.to.hidden));
+    (e) => e.from.row !== e.to.row && !(e.from.hidden && e.to.hidden));
   return { warp, spans, rows, crossing, end: warp.place(model.end) || 1 };
 }
 

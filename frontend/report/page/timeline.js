@@ -12,7 +12,7 @@ const MOST_CURVES = 3000;
 
 /** Heights: rows share the room they are given, but stay legible and no thicker than need be. */
 function measureRows(model, room) {
-  const rows = model.lanes + (model.hostRow ? 1 : 0);
+  const rows = model.rows + (model.hostRow ? 1 : 0);
   const top = AXIS + (model.bodies.length > 1 ? STRIP : 0);
   const row = Math.max(LEAST_ROW, Math.min(68, Math.floor((room - top - 4) / rows)));
   return { rows, top, row, gap: row < 24 ? 1 : 3, height: top + rows * row + 4 };
@@ -30,13 +30,13 @@ class Timeline {
     this.critical = criticalPath(model);
   }
 
-  rowTop(lane) {
-    return this.size.top + (lane + (this.model.hostRow ? 1 : 0)) * this.size.row - this.view.y;
+  rowTop(row) {
+    return this.size.top + (row + (this.model.hostRow ? 1 : 0)) * this.size.row - this.view.y;
   }
 
   box(node) {
     const x = this.view.toX(node.p1);
-    return { x, w: Math.max(this.view.toX(node.p2) - x, 1), y: this.rowTop(node.lane) + this.size.gap,
+    return { x, w: Math.max(this.view.toX(node.p2) - x, 1), y: this.rowTop(node.row) + this.size.gap,
       h: this.size.row - 2 * this.size.gap };
   }
 
@@ -65,6 +65,7 @@ class Timeline {
     c.rect(view.left, this.size.top, view.width - view.left, view.height - this.size.top);
     c.clip();
     drawGrid(c, view, plan, theme);
+    for (const b of this.model.bodies) if (b.owner) this.drawSide(b);
     this.drawCrossing(state);
     for (const span of plan.spans) this.drawSpan(span, state);
     for (const h of this.model.host) this.drawHost(h, state);
@@ -121,7 +122,8 @@ class Timeline {
       const lane = this.model.hostRow ? r - 1 : r;
       c.fillStyle = theme.dim;
       c.font = `12px ${theme.sans}`;
-      const text = lane < 0 ? "host" : view.left < 60 ? `s${lane}` : `stream ${lane}`;
+      const stream = view.left < 60 ? `s${lane}` : `stream ${lane}`;
+      const text = lane < 0 ? "host" : lane < this.model.lanes ? stream : "inside";
       c.fillText(text, 8, y + this.size.row / 2);
     }
     c.fillStyle = theme.line;
@@ -138,6 +140,7 @@ class Timeline {
     c.textBaseline = "middle";
     const end = this.size.top;
     for (const b of this.model.bodies) {
+      if (b.owner) continue;
       const x1 = Math.max(view.toX(b.p1), view.left);
       const x2 = Math.min(view.toX(b.p2), view.width);
       if (x2 < view.left || x1 > view.width) continue;
@@ -146,16 +149,30 @@ class Timeline {
       c.fillStyle = theme.dim;
       const short = bodyName(b, b.index);
       const name = b.stream ? `${short}, no graph` : `graph ${short}`;
-      const full = `${name}: ${plural(b.nodes.length, "kernel")}, ${b.predicted_us.toFixed(1)} us`;
+      const full = `${name}: ${nodesText(b)}, ${b.predicted_us.toFixed(1)} us`;
       const text = [full, name, short].find((t) => c.measureText(t).width < x2 - x1 - 2);
       if (text) c.fillText(text, x1 + 1, AXIS + 8);
     }
   }
 
+  /** Behind the nodes of a side, and up to the node that runs it. */
+  drawSide(body) {
+    const { c, view, theme } = this;
+    const x = view.toX(body.p1);
+    const w = Math.max(view.toX(body.p2) - x, 2);
+    if (x > view.width || x + w < view.left || body.owner.hidden) return;
+    const y = this.rowTop(body.row);
+    c.strokeStyle = theme.dim;
+    c.lineWidth = 1;
+    c.strokeRect(x - 1.5, y + 0.5, w + 3, body.lanes * this.size.row - 1);
+    c.fillStyle = theme.dim;
+    c.fillRect(x - 2, this.rowTop(body.owner.row) + this.size.row / 2, 1, y - this.rowTop(body.owner.row) - this.size.row / 2);
+  }
+
   /** The boxes of a row that can be seen; of many within one pixel the first. */
   drawNodes(row, state) {
     const { view } = this;
-    const y = row.length > 0 ? this.rowTop(row[0].lane) : 0;
+    const y = row.length > 0 ? this.rowTop(row[0].row) : 0;
     if (y > view.height || y + this.size.row < this.size.top) return;
     const left = view.toPlace(view.left);
     let drawn = -1;
@@ -183,7 +200,9 @@ class Timeline {
       c.fill();
       c.strokeStyle = marked ?? theme.edge(hue);
       c.lineWidth = marked ? 2.5 : 1;
+      if (node.guarded) c.setLineDash([4, 3]);
       c.stroke();
+      c.setLineDash([]);
     } else {
       const wider = marked ? 1 : 0;
       c.fillStyle = marked ?? theme.edge(hue);
@@ -282,7 +301,7 @@ class Timeline {
     c.fillStyle = h.kind === "call" ? theme.grid : "transparent";
     c.strokeStyle = chosen ? theme.ink : theme.dim;
     c.lineWidth = chosen ? 2.5 : 1;
-    if (h.kind === "wait") c.setLineDash([2, 3]);
+    if (h.kind !== "call") c.setLineDash([2, 3]);
     c.beginPath();
     c.roundRect(b.x + 1, b.y, Math.max(b.w - 2, 1), b.h, 3);
     c.fill();
@@ -294,17 +313,18 @@ class Timeline {
     const room = Math.min(b.x + b.w, view.width) - x - 5;
     c.fillStyle = h.kind === "call" ? theme.ink : theme.dim;
     c.textBaseline = "middle";
-    const name = h.kind === "call" ? this.model.doc.calls[h.call].function : "waits";
+    const name = h.kind === "call" ? this.model.doc.calls[h.call].function
+      : h.kind === "decide" ? `waits for r${h.region}` : "waits";
     c.fillText(fitted(name, room, char), x, b.y + b.h / 2);
   }
 
   curve(e) {
     const { c, view } = this;
-    const from = { x: view.toX(e.from.p2), y: this.rowTop(e.from.lane) + this.size.row / 2 };
-    const to = { x: view.toX(e.to.p1), y: this.rowTop(e.to.lane) + this.size.row / 2 };
+    const from = { x: view.toX(e.from.p2), y: this.rowTop(e.from.row) + this.size.row / 2 };
+    const to = { x: view.toX(e.to.p1), y: this.rowTop(e.to.row) + this.size.row / 2 };
     c.moveTo(from.x, from.y);
     const bow = Math.max(14, Math.abs(to.x - from.x) * 0.4);
-    if (e.from.lane === e.to.lane) {
+    if (e.from.row === e.to.row) {
       // Above the boxes between them.
       const up = e.to.before === e.from ? 0 : this.size.row * 0.62;
       c.bezierCurveTo(from.x + bow / 2, from.y - up, to.x - bow / 2, to.y - up, to.x, to.y);
