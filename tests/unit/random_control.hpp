@@ -447,8 +447,9 @@ inline ir::Graph random_control(uint64_t seed, const RandomControlOptions& optio
 }
 
 /// The functions that the host ops of the graph and its bodies name. Result i is argument i, or the
-/// one so many after the first, in turn, the impure ones' from one element later at every call.
-/// Those write down their names in `said`, with what they get of integers.
+/// one so many after the first, in turn, the impure ones' from one element later at every call, and
+/// floats as others, whose difference from the argument is not what rounding made of it. The impure
+/// ones write down their names in `said`, with what they get of integers.
 inline HostFunctions control_functions(const ir::Graph& graph, std::vector<std::string>& said) {
   HostFunctions functions;
   ir::for_each_graph(graph, [&](const ir::Graph& g) {
@@ -464,7 +465,7 @@ inline HostFunctions control_functions(const ir::Graph& graph, std::vector<std::
           const int64_t n = from.numel();
           for (int64_t e = 0; e < out[i].numel(); ++e) {
             if (is_float(from.type.dtype)) {
-              out[i].set(e, from.at((e + calls) % n));
+              out[i].set(e, 0.5 * from.at((e + calls) % n) + 0.125);
             } else {
               out[i].set_int(e, from.int_at((e + calls) % n));
             }
