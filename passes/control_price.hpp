@@ -22,7 +22,7 @@ struct ControlLimits {
   // Ops of all copies of a body, since long chains make few kernels; and where somebody asks.
   int64_t most_ops = 1 << 16;
   int64_t most_unrolled_ops = 1 << 18;
-  int64_t most_concat = 64;         // rows that one concat stacks
+  int64_t most_concat = 64;  // rows that one concat stacks
 };
 inline constexpr ControlLimits kControlLimits{};
 
@@ -37,7 +37,7 @@ struct BodyPrice {
   int64_t kernels = 0;  // with those of branches and loops in it
   double us = 0;        // one after the other, with their edges
   int64_t copies =
-      0;  // kernels more if its outputs are to be assigned: outputs that it only hands on
+      0;            // kernels more if its outputs are to be assigned: outputs that it only hands on
   int64_t ops = 0;  // with those of its own bodies
   int64_t host_ops = 0;
   bool sends = false;
