@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/region.hpp"
 #include "passes/pipeline.hpp"
 #include "runtime/nvrtc.hpp"
 
@@ -12,16 +13,20 @@ namespace braid {
 Program compile(ir::Graph graph, const Options& options) {
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);
-  const bool changes = std::any_of(graph.ops().begin(), graph.ops().end(), [](const ir::Op& op) {
-    const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
-    return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update || (host && !host->pure);
+  bool changes = false;
+  ir::for_each_graph(graph, [&](const ir::Graph& g) {
+    changes = changes || std::any_of(g.ops().begin(), g.ops().end(), [](const ir::Op& op) {
+                const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
+                return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update ||
+                       op.kind == ir::OpKind::send || (host && !host->pure);
+              });
   });
   if (graph.outputs.empty() && !changes) {
     Diagnostic d;
     d.code = "E0502";
     d.message = fmt::format(
-        "the graph '{}' has no outputs, changes no param and calls no host function, so there is "
-        "nothing to compute",
+        "the graph '{}' has no outputs, changes no param, sends no message and calls no host "
+        "function, so there is nothing to compute",
         graph.name);
     d.suggestion = "name at least one, as in g.output(\"y\", y)";
     throw Error(std::move(d));

@@ -9,7 +9,7 @@
 namespace braid {
 
 /// All passes. Needs no GPU and no NVRTC: kernels are text in the Program. Throws Error, E0502 for
-/// a graph without outputs that changes no param and calls no host function either.
+/// a graph without outputs that changes no param, sends no message and calls no host function.
 Program compile(const Graph& graph, const Options& options = {});
 Program compile(ir::Graph graph, const Options& options = {});
 

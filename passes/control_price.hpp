@@ -20,8 +20,8 @@ struct ControlLimits {
   int64_t most_kernels = 1024;      // of a WHILE's body
   int64_t most_unrolled = 1 << 16;  // kernels, where somebody asks for a loop to be unrolled
   // Ops of all copies of a body, since long chains make few kernels; and where somebody asks.
-  int64_t most_ops = 1 << 16;
-  int64_t most_unrolled_ops = 1 << 18;
+  int64_t most_ops = 1 << 15;
+  int64_t most_unrolled_ops = 1 << 17;
   int64_t most_concat = 64;  // rows that one concat stacks
 };
 inline constexpr ControlLimits kControlLimits{};

@@ -204,6 +204,16 @@ Levels by_op(Levels levels, const std::vector<uint32_t>& ops, size_t count) {
   return levels;
 }
 
+/// The conditional node of a handle that this op sets, if it stands in the same graph, or kNone.
+uint32_t decided_by(const ir::Graph& graph, ir::OpId sets) {
+  const ir::ValueId handle = graph.op(sets).result;
+  for (uint32_t i = sets.index + 1; i < graph.ops().size(); ++i) {
+    const ir::Op& op = graph.ops()[i];
+    if (!op.operands.empty() && op.operands[0] == handle) return i;
+  }
+  return kNone;
+}
+
 }  // namespace
 
 LevelledDag levelled_dag(const ir::Graph& graph, const HomePlan& homes,
@@ -240,8 +250,14 @@ LevelledDag levelled_dag(const ir::Graph& graph, const HomePlan& homes,
     }
   }
   for (const OrderEdge& e : homes.order) {
-    if (node_of[e.from.index] != kNone && node_of[e.to.index] != kNone) {
-      dag.order_edges.emplace_back(node_of[e.from.index], node_of[e.to.index]);
+    const uint32_t from = node_of[e.from.index], to = node_of[e.to.index];
+    if (from == kNone || to == kNone) continue;
+    dag.order_edges.emplace_back(from, to);
+    // What waits for a handle to be set waits for its conditional node as well, which stands next
+    // to it: else it would hold the one in an earlier graph than the other.
+    const uint32_t decides = dag.late[from] ? decided_by(graph, e.from) : kNone;
+    if (decides < e.to.index && node_of[decides] != kNone) {
+      dag.order_edges.emplace_back(node_of[decides], to);
     }
   }
   return dag;
