@@ -227,9 +227,9 @@ graph "control" {
 }
 
 TEST_CASE("loops in loops are not unrolled without end") {
-  // 2^24 iterations of one op, which all fit into few kernels.
+  // 2^19 iterations of one op, which all fit into few kernels.
   std::string text = "%1: f32[4] = tanh %0\noutput \"y\" %1\n", open;
-  for (int depth = 0; depth < 24; ++depth) {
+  for (int depth = 0; depth < 19; ++depth) {
     text =
         "%1: f32[4] = loop %0 {carried=1, limit=2} {\nbody \"body\" {\n%9: i32[] = input \"i\"\n"
         "%0: f32[4] = input \"v\"\n" +
