@@ -162,14 +162,17 @@ class Expander {
 
   void message(const Node& n, const In& x) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
+    // The name as the file has it: that of the op may be another result's.
+    const std::string label = n.label.empty() ? graph_.impl().scoped(n.in[0].name) : n.label;
     if (n.kind == Node::Kind::print) {
-      graph_.print(x, n.label);
+      graph_.print(x, label);
     } else if (n.kind == Node::Kind::item) {
-      graph_.item(x, n.label);
+      graph_.item(x, label);
     } else if (n.target == "finite") {
-      graph_.check(x, Check::finite, n.label);
+      graph_.check(x, Check::finite, n.label.empty() ? n.in[0].name : n.label);
     } else {
-      graph_.check_range(x, n.low.value_or(-kInf), n.high.value_or(kInf), n.label);
+      graph_.check_range(x, n.low.value_or(-kInf), n.high.value_or(kInf),
+                         n.label.empty() ? n.in[0].name : n.label);
     }
   }
 

@@ -48,7 +48,7 @@ Levels minimal_levels(const ColouredDag& dag);
 
 struct LevelledDag {
   std::vector<Colour> colours;
-  std::vector<int64_t> bytes;  // that each node gives its users
+  std::vector<int64_t> bytes;                                     // that each node gives its users
   std::vector<std::pair<uint32_t, uint32_t>> edges, order_edges;  // by data, and without
   std::vector<bool> late{};  // by node: must stand in the last run that it can; may be empty
 };

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -55,7 +56,11 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
 
   KeepState state(p, store);
   const runtime::Timing graph = runtime::measure(executable, LaunchMode::graph, a.seconds);
-  const runtime::Timing stream = runtime::measure(executable, LaunchMode::stream, a.seconds);
+  // The kernels of conditional nodes cannot be launched one by one.
+  std::optional<runtime::Timing> stream;
+  const bool nodes = std::any_of(p.regions.begin(), p.regions.end(),
+                                 [](const Region& r) { return r.kind == Region::Kind::node; });
+  if (!nodes) stream = runtime::measure(executable, LaunchMode::stream, a.seconds);
   state.restore();
   messages.finish(executable);
 
@@ -66,15 +71,15 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
       return nlohmann::ordered_json{
           {"step_us", t.step_us}, {"latency_us", t.latency_us}, {"launch_us", t.launch_us}};
     };
-    const nlohmann::ordered_json j{
+    nlohmann::ordered_json j{
         {"schema", "braid.bench/1"},
         {"name", p.name},
         {"device", device.name()},
         {"kernels", kernels},
         {"graph", timing(graph)},
-        {"stream", timing(stream)},
         {"messages",
          {{"delivered", messages.delivered()}, {"lost", executable.dropped_messages()}}}};
+    if (stream) j["stream"] = timing(*stream);
     print_out(j.dump(2) + "\n");
     return kOk;
   }
@@ -86,7 +91,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
                        t.launch_us);
   };
   row("graph", graph);
-  row("stream", stream);
+  if (stream) row("stream", *stream);
   print_out(out);
   return kOk;
 }
