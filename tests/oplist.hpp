@@ -1,6 +1,6 @@
 // One list of small graphs, run on the simulator and on a GPU, against the interpreter: every op
-// kind and every scalar function in every dtype that the type rules allow, over shapes of all
-// sorts.
+// kind that in_op_list() names and every scalar function in every dtype that the type rules allow,
+// over shapes of all sorts.
 #pragma once
 
 #include <cstdint>
