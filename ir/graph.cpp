@@ -89,7 +89,7 @@ Graph::Added Graph::try_add(NewOp op) {
                   : fmt::format("{}: operand {} must be a param", table.name, i)};
     }
   }
-  if (op.kind == OpKind::branch || op.kind == OpKind::loop) return add_region(std::move(op));
+  if (is_region(op.kind)) return add_region(std::move(op));
   TypeAnswer answer;
   try {
     answer = table.type_rule(q);
@@ -317,7 +317,7 @@ void Graph::bind_dims(const DimTable::Bindings& bindings) {
   }
   // What was undecided with symbols is decided now: slices, for one.
   for (const Op& op : ops_) {
-    if (op.kind == OpKind::branch || op.kind == OpKind::loop) continue;
+    if (is_region(op.kind)) continue;
     TypeQuery q{op.kind, op.attrs, {}, {}, value(op.result).type, &dims};
     for (ValueId v : op.operands) {
       q.operands.push_back(type(v));

@@ -14,7 +14,6 @@ struct Id {
 };
 using OpId = Id<struct OpTag>;
 using ValueId = Id<struct ValueTag>;
-using RegionId = Id<struct RegionTag>;
 using StrId = Id<struct StrTag>;
 
 }  // namespace braid::ir

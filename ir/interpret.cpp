@@ -40,7 +40,7 @@ TensorRef scalar_value(const TensorType& type, double x) {
 std::vector<bool> given_handles(const Graph& g) {
   std::vector<bool> assigned(g.ops().size(), false), decides(g.ops().size(), false);
   for (const Op& op : g.ops()) {
-    const bool region = op.kind == OpKind::branch || op.kind == OpKind::loop;
+    const bool region = is_region(op.kind);
     if (!region && op.kind != OpKind::assign) continue;
     for (ValueId v : op.operands) {
       if (g.value(v).state) (region ? decides : assigned)[param_of(g, v).index] = true;

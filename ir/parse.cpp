@@ -288,7 +288,7 @@ class Parser : GraphReader {
       advance();
     }
     if (errors_.size() != errors) throw LineError{};
-    if (op.kind != OpKind::branch && op.kind != OpKind::loop) {
+    if (!is_region(op.kind)) {
       fail("E0101", fmt::format("{} has no bodies", name), place);
     }
   }

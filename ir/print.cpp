@@ -185,7 +185,7 @@ std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
 /// Whether the text form of version 1 had no words for it.
 bool is_of_version_2(const Graph& g) {
   return std::any_of(g.ops().begin(), g.ops().end(), [](const Op& op) {
-    return op.kind == OpKind::branch || op.kind == OpKind::loop || op.kind == OpKind::send ||
+    return is_region(op.kind) || op.kind == OpKind::send ||
            (op.kind == OpKind::param && !std::holds_alternative<ParamAttr>(op.attrs));
   });
 }

@@ -269,7 +269,7 @@ std::optional<bool> takes_state(OpKind kind, size_t k) {
 std::optional<ValueId> version_before(const Graph& graph, ValueId version) {
   const Op& op = graph.def(version);
   if (op.kind == OpKind::param) return std::nullopt;
-  if (op.kind != OpKind::branch && op.kind != OpKind::loop) return op.operands[0];
+  if (!is_region(op.kind)) return op.operands[0];
   // State results stand last, in the order of the state operands.
   uint32_t left = op.result.index + op.results - version.index;
   for (size_t k = op.operands.size(); k-- > first_argument(op);) {
@@ -292,7 +292,7 @@ bool writes_argument(const Graph& body, size_t k) {
     const Op& op = body.ops()[i];
     for (size_t o = first_argument(op); o < op.operands.size(); ++o) {
       if (op.operands[o] != newest || op.kind == OpKind::read) continue;
-      if (op.kind != OpKind::branch && op.kind != OpKind::loop) return true;
+      if (!is_region(op.kind)) return true;
       const size_t at = o - first_argument(op) + first_operand_argument(op);
       for (uint32_t b : bodies_of(op)) {
         if (writes_argument(body.bodies[b], at)) return true;

@@ -38,6 +38,9 @@ namespace braid::ir {
 /// Bodies nest at most so deep: a body of the outermost graph's is one deep.
 inline constexpr int kMaxBodyDepth = 64;
 
+/// Whether ops of the kind have bodies.
+constexpr bool is_region(OpKind kind) { return kind == OpKind::branch || kind == OpKind::loop; }
+
 /// Whether a loop is of the effect form.
 inline bool has_flag(const LoopAttr& a) { return a.condition == kNoBody && !a.limit; }
 

@@ -118,7 +118,7 @@ class Verifier {
       good = good && takes_state(op.kind, k).value_or(v.state) == v.state;
     }
     if (!good) return bad_op(i, "E0905", fmt::format("{} has operands of a wrong kind", name(op)));
-    if (op.kind == OpKind::branch || op.kind == OpKind::loop) return check_region(i);
+    if (is_region(op.kind)) return check_region(i);
     if (op.results > 1 && op.kind != OpKind::host) {
       return bad_op(i, "E0905", fmt::format("{} has more than one result", name(op)));
     }

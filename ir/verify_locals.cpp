@@ -40,7 +40,7 @@ class Locals {
         if (given) argument_of[op.result.index] = i;
         continue;
       }
-      if (op.kind == OpKind::branch || op.kind == OpKind::loop) {
+      if (is_region(op.kind)) {
         region(g, i, now);
       } else if (op.kind == OpKind::read) {
         needs(g, i, op.operands[0], now);
@@ -59,8 +59,7 @@ class Locals {
     for (size_t k = first_argument(op); k < op.operands.size(); ++k) {
       const ValueId before = op.operands[k];
       if (!g.value(before).state || argument_of[before.index] == UINT32_MAX) continue;
-      const ValueId next =
-          op.kind == OpKind::branch || op.kind == OpKind::loop ? next_version(g, op, k) : op.result;
+      const ValueId next = is_region(op.kind) ? next_version(g, op, k) : op.result;
       argument_of[next.index] = argument_of[before.index];
       last[argument_of[before.index]] = now[next.index];
     }

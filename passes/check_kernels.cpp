@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ir/region.hpp"
 #include "passes/check_parts.hpp"
 
 namespace braid::checking {
@@ -185,7 +186,7 @@ void guard(const Kernel& k, Findings& out) {
 void work(const Program& p, const Kernel& k, Findings& out) {
   if (!k.body.bodies.empty()) out.add("the body of kernel {} has bodies", k.symbol);
   for (const ir::Op& op : k.body.ops()) {
-    if (op.kind == OpKind::host || op.kind == OpKind::branch || op.kind == OpKind::loop) {
+    if (op.kind == OpKind::host || ir::is_region(op.kind)) {
       out.add("kernel {} has a {} in its body", k.symbol, ir::info(op.kind).name);
     }
     const auto* send = std::get_if<ir::SendAttr>(&op.attrs);

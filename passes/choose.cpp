@@ -181,7 +181,7 @@ void Chooser::place_state(Frame& f) {
         f.ids[op.result.index] = kNone;
       }
       version(op.result, op.result);
-    } else if (op.kind == OpKind::branch || op.kind == OpKind::loop) {
+    } else if (ir::is_region(op.kind)) {
       for (size_t k = ir::first_argument(op); k < op.operands.size(); ++k) {
         const ValueId v = op.operands[k];
         if (g.value(v).state) version(ir::next_version(g, op, k), f.params[v.index]);

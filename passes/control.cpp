@@ -19,8 +19,6 @@ using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 
-bool is_region(const ir::Op& op) { return op.kind == OpKind::branch || op.kind == OpKind::loop; }
-
 bool is_ring(const ir::Op& op) { return std::holds_alternative<ir::RingAttr>(op.attrs); }
 
 /// Writes one graph anew without branches and loops of the value form.
@@ -42,7 +40,7 @@ class Lowerer {
     for (const ir::Output& o : g_.outputs) used_[o.value.index] = true;
     for (uint32_t i = 0; i < g_.ops().size(); ++i) {
       const ir::Op& op = g_.ops()[i];
-      if (is_region(op) && !is_lowered(op)) {
+      if (ir::is_region(op.kind) && !is_lowered(op)) {
         lower(op);
         continue;
       }
@@ -157,7 +155,7 @@ void lower_control(ir::Graph& graph, const Options& options, std::vector<Dissolv
   const auto any = [&](const auto& holds) {
     return std::any_of(graph.ops().begin(), graph.ops().end(), holds);
   };
-  const bool regions = any(is_region);
+  const bool regions = any([](const ir::Op& op) { return ir::is_region(op.kind); });
   if (regions) graph = Lowerer(graph, options, dissolved).run();
   // A ring without sends and the handle of a branch that does nothing cannot be planned.
   if (!options.simplify && (regions || any(is_ring))) graph = sweep(graph);

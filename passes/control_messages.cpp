@@ -43,7 +43,7 @@ void finish_sends(ir::Graph& graph) {
     if (std::holds_alternative<ir::RingAttr>(op.attrs)) newest = op.result;
     if (op.kind == OpKind::send && op.operands[0] == newest) newest = op.result;
     for (size_t k = ir::first_argument(op); k < op.operands.size(); ++k) {
-      if (op.operands[k] == newest && (op.kind == OpKind::branch || op.kind == OpKind::loop)) {
+      if (op.operands[k] == newest && ir::is_region(op.kind)) {
         newest = ir::next_version(graph, op, k);
         break;
       }

@@ -142,14 +142,7 @@ class Pricer {
     const Fusion fusion = fuse(g, homes, levels, options_.fuse);
     for (const Group& group : fusion.groups) {
       if (group.family == FamilyId::host) continue;
-      Kernel k;
-      k.body = extract_body(g, group, nullptr);
-      k.family = std::string(name_of(group.family));
-      for (const ir::Op& op : k.body.ops()) {
-        const int64_t flops = ir::info(op.kind).flops(k.body, op);
-        if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
-      }
-      k.bytes_moved = bytes_moved(k.body);
+      const Kernel k = costed_kernel(name_of(group.family), extract_body(g, group, nullptr));
       price_.kernels += 1;
       price_.us += estimate_us(k, options_.target) + kPrices.chain_edge_us;
     }

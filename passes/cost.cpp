@@ -1,6 +1,7 @@
 #include "passes/cost.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "passes/kernels/cuda_text.hpp"
@@ -56,6 +57,18 @@ int64_t bytes_moved(const ir::Graph& body) {
   }
   for (const ir::Output& o : body.outputs) bytes = plus(bytes, body.type(o.value).bytes());
   return bytes;
+}
+
+Kernel costed_kernel(std::string_view family, ir::Graph body) {
+  Kernel k;
+  k.family = std::string(family);
+  for (const ir::Op& op : body.ops()) {
+    const int64_t flops = ir::info(op.kind).flops(body, op);
+    if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
+  }
+  k.bytes_moved = bytes_moved(body);
+  k.body = std::move(body);
+  return k;
 }
 
 KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {

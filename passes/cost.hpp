@@ -2,6 +2,8 @@
 // are those of prices.hpp and of the families' tiles: an estimate to compare plans with.
 #pragma once
 
+#include <string_view>
+
 #include "ir/program.hpp"
 #include "passes/prices.hpp"
 
@@ -10,6 +12,9 @@ namespace braid {
 /// Bytes that a kernel with this body reads and writes, each argument once: of a param that it only
 /// updates the box, and of an input that it only gathers from or slices no more than it takes.
 int64_t bytes_moved(const ir::Graph& body);
+
+/// A kernel of that family with what cost_of asks for: its body, flops and bytes.
+Kernel costed_kernel(std::string_view family, ir::Graph body);
 
 struct KernelCost {
   double us = 0;       // of one launch with the GPU to itself, without the edge to it

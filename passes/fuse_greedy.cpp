@@ -102,9 +102,6 @@ class Grower {
     bool row = false;  // the op computes one element per row
   };
 
-  static bool is_region(const ir::Op& op) {
-    return op.kind == OpKind::branch || op.kind == OpKind::loop;
-  }
   bool sets_handle(const ir::Op& op) const {
     return std::holds_alternative<ir::HandleAttr>(
         graph_.op(ir::param_of(graph_, op.operands[0])).attrs);
@@ -114,7 +111,7 @@ class Grower {
   Site look_at(OpId id) const {
     Site site{id, graph_.op(id), {}, {}, {}, {}, 0};
     const ir::Op& op = site.op;
-    const bool writes = !is_region(op) && graph_.value(op.result).state;
+    const bool writes = !ir::is_region(op.kind) && graph_.value(op.result).state;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId v = op.operands[i];
       const bool by_index = op.kind == OpKind::map || op.kind == OpKind::reduce ||
@@ -278,7 +275,7 @@ class Grower {
   /// reads, or if the group gets too large.
   bool settle(const Site& site, Attempt& attempt) {
     Growing& sum = attempt.sum;
-    if (!is_region(site.op) && graph_.value(site.op.result).state) {
+    if (!ir::is_region(site.op.kind) && graph_.value(site.op.result).state) {
       const ValueId old = site.op.operands[0];
       if (contains(sum.arguments, old)) {
         // A row is read and written by many threads, a full value by one; and what is reduced is
@@ -355,11 +352,11 @@ class Grower {
     const bool row = site.op.kind == OpKind::reduce && sum.domain.reduced();
     const bool host = site.op.kind == OpKind::host;
     const bool apart =
-        host || is_region(site.op) || (site.op.kind == OpKind::send && site.elements != 1);
+        host || ir::is_region(site.op.kind) || (site.op.kind == OpKind::send && site.elements != 1);
     sum.closed = apart || sum.domain.full == 0 || (site.op.kind == OpKind::reduce && !row);
     const auto group = static_cast<uint32_t>(out_.groups.size());
     out_.groups.push_back({host                          ? FamilyId::host
-                           : is_region(site.op)          ? FamilyId::region
+                           : ir::is_region(site.op.kind) ? FamilyId::region
                            : site.op.kind == OpKind::dot ? FamilyId::dot
                                                          : FamilyId::row,
                            {},

@@ -71,17 +71,10 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
   if (!added) return it->second;
   const std::string text =
       fmt::format("{}\n{}{}", name_of(group.family), ir::print(body), condition);
-  Kernel k;
-  k.family = std::string(name_of(group.family));
+  Kernel k = costed_kernel(name_of(group.family), std::move(body));
   k.symbol = symbol_of(graph, group, XXH3_64bits(text.data(), text.size()));
-  k.args = slots_of_body(body);
-  for (const ir::Op& op : body.ops()) {
-    const int64_t flops = ir::info(op.kind).flops(body, op);
-    if (__builtin_add_overflow(k.flops, flops, &k.flops)) k.flops = INT64_MAX;
-  }
-  k.bytes_moved = bytes_moved(body);
-  k.in_place = kernels::family(k.family).in_place(body, options_.target);
-  k.body = std::move(body);
+  k.args = slots_of_body(k.body);
+  k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
   estimates_.push_back(braid::estimate_us(k, options_.target));
   if (guard) {
     k.guard = guard->value;

@@ -158,7 +158,7 @@ class Walker {
 
  private:
   std::optional<BreakRule> rule_of(const ir::Graph& graph, const ir::Op& op, const Data& data) {
-    if (op.kind == OpKind::branch || op.kind == OpKind::loop) {
+    if (ir::is_region(op.kind)) {
       if (!flow_.decide(graph, op, data)) return std::nullopt;
       return op.kind == OpKind::branch ? BreakRule::branch : BreakRule::loop;
     }

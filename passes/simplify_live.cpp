@@ -10,8 +10,6 @@ namespace {
 using ir::OpKind;
 using ir::ValueId;
 
-bool is_region(OpKind kind) { return kind == OpKind::branch || kind == OpKind::loop; }
-
 bool has_side_effects(const ir::Graph& graph, const ir::Op& op) {
   if (const auto* host = std::get_if<ir::HostAttr>(&op.attrs)) return !host->pure;
   const std::vector<uint32_t> bodies = ir::bodies_of(op);
@@ -64,7 +62,7 @@ class Finder {
       if (op.kind == OpKind::param) {
         param_of[op.result.index] = i;
         newest[i] = op.result;
-      } else if (is_region(op.kind)) {
+      } else if (ir::is_region(op.kind)) {
         for (size_t k = ir::first_argument(op); k < op.operands.size(); ++k) {
           if (!g_.value(op.operands[k]).state) continue;
           const ValueId after = ir::next_version(g_, op, k);
