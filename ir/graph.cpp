@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ir/region.hpp"
+#include "ir/code_op.hpp"
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
@@ -90,6 +90,7 @@ Graph::Added Graph::try_add(NewOp op) {
     }
   }
   if (is_region(op.kind)) return add_region(std::move(op));
+  if (runs_code(op.kind)) return add_code(std::move(op));
   TypeAnswer answer;
   try {
     answer = table.type_rule(q);
@@ -98,7 +99,12 @@ Graph::Added Graph::try_add(NewOp op) {
   }
   if (!answer.error.empty()) return {{}, std::move(answer.error)};
   if (!size_fits(answer.type)) return {{}, too_large(answer.type, dims)};
-  if (!op.more.empty() && op.kind != OpKind::host) {
+  const std::vector<TensorType> counted{{DType::i32, {}}};
+  if (op.kind == OpKind::compact && op.more.empty()) op.more = counted;
+  if (op.kind == OpKind::compact && op.more != counted) {
+    return {{}, "compact has two results, the second i32[]"};
+  }
+  if (!op.more.empty() && !has_more_results(op.kind)) {
     return {{}, fmt::format("{} has one result", table.name)};
   }
   if (op.outside && !can_stand_outside(op.kind)) {
@@ -121,6 +127,18 @@ Graph::Added Graph::try_add(NewOp op) {
 Graph::Added Graph::add_region(NewOp op) {
   if (op.outside) return {{}, fmt::format("{} is no kernel", info(op.kind).name)};
   RegionResults results = region_results(*this, op.kind, op.attrs, op.operands);
+  return add_results(std::move(op), std::move(results));
+}
+
+Graph::Added Graph::add_code(NewOp op) {
+  std::vector<TensorType> values;
+  if (op.type) values.push_back(*op.type);
+  values.insert(values.end(), op.more.begin(), op.more.end());
+  RegionResults results = code_results(*this, op.kind, op.attrs, op.operands, values);
+  return add_results(std::move(op), std::move(results));
+}
+
+Graph::Added Graph::add_results(NewOp op, RegionResults results) {
   if (!results.error.empty()) return {{}, std::move(results.error)};
   for (const TensorType& t : results.types) {
     if (!size_fits(t)) return {{}, too_large(t, dims)};
@@ -137,7 +155,7 @@ Graph::Added Graph::add_region(NewOp op) {
     values_.push_back({id, results.types[i], state, state ? params[i - values] : OpId{}});
   }
   ops_.push_back({op.kind, std::move(op.attrs), std::move(op.operands), first, op.name, op.loc,
-                  static_cast<uint32_t>(results.types.size()), false});
+                  static_cast<uint32_t>(results.types.size()), op.outside});
   return {first, {}};
 }
 
@@ -220,13 +238,25 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
     if (loop->why.valid()) loop->why = strings.intern(from.strings[loop->why]);
     return add(std::move(copy));
   }
-  for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));
+  if (runs_code(op.kind)) {
+    copy.more = value_types(from, op);
+    copy.type.reset();
+    if (!copy.more.empty()) {
+      copy.type = copy.more.front();
+      copy.more.erase(copy.more.begin());
+    }
+  } else {
+    for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));
+  }
   if (&from != this) {
-    carry_dims(from, *copy.type);
+    replace_extents(copy.attrs, [&](Dim d) { return carry_dim(from, d); });
+    replace_strings(copy.attrs, [&](StrId s) { return strings.intern(from.strings[s]); });
+    if (copy.type) carry_dims(from, *copy.type);
     for (TensorType& t : copy.more) carry_dims(from, t);
   }
   if (auto* host = std::get_if<HostAttr>(&copy.attrs)) {
     host->function = strings.intern(from.strings[host->function]);
+    if (host->why.valid()) host->why = strings.intern(from.strings[host->why]);
   }
   if (auto* send = std::get_if<SendAttr>(&copy.attrs)) {
     send->text = strings.intern(from.strings[send->text]);
@@ -294,6 +324,13 @@ void Graph::bind_dims(const DimTable::Bindings& bindings) {
   for (Value& v : values_) bind(v.type, &ops_[v.def.index]);
   for (Literal& l : literals) bind(l.type, nullptr);
   for (Op& op : ops_) {
+    replace_extents(op.attrs, [&](Dim d) {
+      const auto n = dims.eval(d, values);
+      if (n) return Dim(*n);
+      fail("E0604", fmt::format("{} overflows or is negative with these dims", dims.str(d)));
+      errors.back().place = place(op.loc);
+      return Dim(1);
+    });
     auto* loop = std::get_if<LoopAttr>(&op.attrs);
     if (!loop || !loop->limit) continue;
     const auto limit = dims.eval(*loop->limit, values);
@@ -317,7 +354,7 @@ void Graph::bind_dims(const DimTable::Bindings& bindings) {
   }
   // What was undecided with symbols is decided now: slices, for one.
   for (const Op& op : ops_) {
-    if (is_region(op.kind)) continue;
+    if (is_region(op.kind) || runs_code(op.kind)) continue;
     TypeQuery q{op.kind, op.attrs, {}, {}, value(op.result).type, &dims};
     for (ValueId v : op.operands) {
       q.operands.push_back(type(v));

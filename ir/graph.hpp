@@ -67,7 +67,7 @@ struct Op {
   ValueId result;
   StrId name;  // scoped: "block3/mlp/w1"; unique for inputs and params
   Loc loc;
-  /// Only a host op, a branch or a loop may have more than one: the values from `result` on.
+  /// More than one only where has_more_results(kind): the values from `result` on.
   uint32_t results = 1;
   /// Kept out of CUDA graphs at its author's wish. Not for free ops, inputs and params.
   bool outside = false;
@@ -86,6 +86,13 @@ struct Repeat {
   std::string prefix;
   int64_t count;
   bool operator==(const Repeat&) const = default;
+};
+
+/// What a branch, a loop or code of the user's gives.
+struct RegionResults {
+  std::vector<TensorType> types;
+  std::vector<bool> state;
+  std::string error;  // not empty: operands and bodies do not belong together
 };
 
 /// Mutable; SSA: ops stand in an order in which every operand is defined before its use.
@@ -111,7 +118,9 @@ class Graph {
     std::optional<TensorType> type{};  // where operands and bodies do not imply it
     StrId name{};
     Loc loc{};
-    std::vector<TensorType> more{};  // types of a host op's results after the first
+    /// Types of the results after the first, where operands and bodies do not imply them: of a
+    /// host op, and of a kernel or library op those that are no versions of state.
+    std::vector<TensorType> more{};
     bool outside = false;
   };
   struct Added {
@@ -157,6 +166,8 @@ class Graph {
 
  private:
   Added add_region(NewOp op);
+  Added add_code(NewOp op);
+  Added add_results(NewOp op, RegionResults results);
   Dim carry_dim(const Graph& from, Dim dim);
 
   std::vector<Op> ops_;

@@ -1,5 +1,7 @@
 #include "ir/interpret_graph.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -82,6 +84,13 @@ Evaluator::Results Evaluator::run(std::vector<TensorRef> arguments, const Run& r
         break;
       case OpKind::host:
         call(op, values, run);
+        break;
+      case OpKind::kernel:
+      case OpKind::library:
+        code(op, values, run);
+        break;
+      case OpKind::compact:
+        compact(op, values);
         break;
       case OpKind::branch:
         branch(op, values, run);
@@ -182,14 +191,40 @@ WideTensor Evaluator::compute(const Op& op, const Values& values, const Run& run
 }
 
 void Evaluator::call(const Op& op, Values& values, const Run& run) const {
+  call(op, g_.strings[std::get<HostAttr>(op.attrs).function], values, run);
+}
+
+void Evaluator::call(const Op& op, std::string_view function, Values& values,
+                     const Run& run) const {
   std::vector<HostTensor> given, results;
   for (ValueId v : op.operands) given.push_back(narrow(*values[v.index]));
   for (uint32_t r = 0; r < op.results; ++r) results.emplace_back(g_.type(op.result_at(r)));
-  find_host_function(run.functions, g_.strings[std::get<HostAttr>(op.attrs).function],
-                     g_.place(op.loc))(given, results);
+  find_host_function(run.functions, function, g_.place(op.loc))(given, results);
   for (uint32_t r = 0; r < op.results; ++r) {
     values[op.result_at(r).index] = share(widen(results[r]));
   }
+}
+
+void Evaluator::code(const Op& op, Values& values, const Run& run) const {
+  const auto* kernel = std::get_if<KernelAttr>(&op.attrs);
+  const auto* library = std::get_if<LibraryAttr>(&op.attrs);
+  const std::string_view reference = g_.strings[kernel ? kernel->reference : library->reference];
+  if (!reference.empty()) return call(op, reference, values, run);
+  Diagnostic d;
+  d.code = "E0808";
+  d.message = fmt::format("{} '{}' has no reference function, so only a GPU can compute it",
+                          kernel ? "kernel" : "library function",
+                          g_.strings[kernel ? kernel->name : library->function]);
+  d.suggestion = "name a host function that computes the same as its reference";
+  d.place = g_.place(op.loc);
+  throw Error(std::move(d));
+}
+
+void Evaluator::compact(const Op& op, Values& values) const {
+  auto [rows, count] =
+      interpret_compact(*values[op.operands[0].index], *values[op.operands[1].index]);
+  values[op.result.index] = share(std::move(rows));
+  values[op.result_at(1).index] = share(std::move(count));
 }
 
 void Evaluator::send(const Op& op, const Values& values, const Run& run) const {

@@ -38,6 +38,9 @@ class Evaluator {
   TensorRef evaluate(const Op& op, const Values& values, const Run& run) const;
   WideTensor compute(const Op& op, const Values& values, const Run& run) const;
   void call(const Op& op, Values& values, const Run& run) const;
+  void call(const Op& op, std::string_view function, Values& values, const Run& run) const;
+  void code(const Op& op, Values& values, const Run& run) const;
+  void compact(const Op& op, Values& values) const;
   void send(const Op& op, const Values& values, const Run& run) const;
   void branch(const Op& op, Values& values, const Run& run) const;
   void loop(const Op& op, Values& values, const Run& run) const;

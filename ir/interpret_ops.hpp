@@ -1,6 +1,7 @@
 // One evaluation per op kind, on wide tensors of static types.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "ir/graph.hpp"
@@ -24,6 +25,8 @@ WideTensor interpret_gather(const WideTensor& x, const WideTensor& indices, int 
                             const TensorType& type);
 WideTensor interpret_scatter(const WideTensor& x, const WideTensor& indices,
                              const WideTensor& updates, const ScatterAttr& attr);
+/// The rows where the b1 mask holds, in order, then rows of zeros; and how many hold, i32[].
+std::pair<WideTensor, WideTensor> interpret_compact(const WideTensor& mask, const WideTensor& rows);
 /// The state with `value` written at the clamped starts.
 WideTensor interpret_update(const WideTensor& state, const WideTensor& value,
                             std::vector<int64_t> starts);

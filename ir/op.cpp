@@ -31,7 +31,7 @@ int64_t scatter_flops(const Graph& g, const Op& op) {
   return times(g.type(op.result).shape.numel(), g.type(op.operands[1]).shape.numel());
 }
 
-constexpr std::array<OpInfo, 18> kOps{{
+constexpr std::array<OpInfo, 21> kOps{{
     {OpKind::input, "input", 0, 0, false, type_input, no_flops},
     {OpKind::param, "param", 0, 0, false, type_param, no_flops},
     {OpKind::read, "read", 1, 1, true, type_read, no_flops},
@@ -50,6 +50,9 @@ constexpr std::array<OpInfo, 18> kOps{{
     {OpKind::branch, "branch", 1, -1, false, type_region, no_flops},
     {OpKind::loop, "loop", 0, -1, false, type_region, no_flops},
     {OpKind::send, "send", 2, -1, false, type_send, no_flops},
+    {OpKind::kernel, "kernel", 0, -1, false, type_code, no_flops},
+    {OpKind::library, "library", 0, -1, false, type_code, no_flops},
+    {OpKind::compact, "compact", 2, 2, false, type_compact, no_flops},
 }};
 
 }  // namespace

@@ -36,6 +36,9 @@ enum class OpKind : uint8_t {
   branch = 15,   //  (b1|i32, T|state..) -> (U|state..)   one of its bodies, by index
   loop = 16,     //  (T|state..) -> (U|state..)  its body again and again
   send = 17,     //  (state, T, i32..) -> state  a message to the host: print, item or check
+  kernel = 18,   //  (T|state..) -> (U..|state..)  a kernel of the user's, in CUDA C++
+  library = 19,  //  (T|state..) -> (U..|state..)  what a function of the user's enqueues
+  compact = 20,  //  (b1[n], T[n,..]) -> T[n,..], i32[]   rows where the mask holds; how many
 };
 
 enum class ViewKind : uint8_t { reshape = 0, transpose = 1, broadcast = 2, slice = 3 };
@@ -111,11 +114,59 @@ struct ScalarAttr {
   double value = 0;
   bool operator==(const ScalarAttr&) const = default;
 };
+/// How the host comes to run a host op. By number, as models and dumps write them.
+enum class HostWay : uint8_t {
+  automatic = 0,  // what is predicted to be the fastest
+  handshake = 1,  // a kernel hands over the arguments and waits for the results: no break
+  script = 2,     // the graph ends before it, and another one begins after it: a break
+  node = 3,       // a host node of the graph, between two kernels that copy
+};
+inline constexpr std::array<std::string_view, 4> kHostWayNames{"auto", "handshake", "break",
+                                                               "node"};
+inline std::string_view name_of(HostWay w) { return kHostWayNames[static_cast<size_t>(w)]; }
 /// A host op without results of its own has one empty tensor, i8[0].
 struct HostAttr {
   StrId function;     // the name that callers register it under
   bool pure = false;  // no side effects: may be dropped, and reordered with other host ops
+  HostWay way = HostWay::automatic;
+  StrId why{};  // the prices behind it. Set by the host pass
   bool operator==(const HostAttr&) const = default;
+};
+/// One parameter of a user's kernel, in the order in which the kernel declares them.
+struct CodeParameter {
+  enum class Kind : uint8_t {
+    operand = 0,  // a pointer to operand `index`: const for a value; one of state is in and out
+    result = 1,   // a pointer to result `index`, which is no version of state
+    scalar = 2,   // by value, of `dtype`: `extent`, or else `number`
+  } kind = Kind::operand;
+  uint32_t index = 0;
+  DType dtype = DType::i32;
+  std::optional<Dim> extent{};
+  double number = 0;
+  bool operator==(const CodeParameter&) const = default;
+};
+/// Results: values of the types that the op declares, none or more, then the next version of every
+/// state operand, in order; at least one of both.
+struct KernelAttr {
+  StrId name;                  // that the model gives it
+  StrId function;              // the __global__ function, as CUDA C++ names it: "rope", "rope<64>"
+  StrId code;                  // CUDA C++
+  StrId file;                  // that errors in `code` are told with
+  uint32_t line = 1;           // in `file`, of the first line of `code`
+  std::vector<StrId> include;  // folders for #include
+  std::vector<CodeParameter> parameters;
+  std::array<Dim, 3> grid{1, 1, 1}, block{1, 1, 1};
+  Dim shared_bytes = 0;  // dynamic
+  StrId reference;  // a host function that computes the same: arguments are the operands, results
+                    // the op's; empty if there is none. The simulator and the interpreter call it
+  bool operator==(const KernelAttr&) const = default;
+};
+/// Results as those of KernelAttr.
+struct LibraryAttr {
+  StrId function;     // the name that callers register it under
+  Dim workspace = 0;  // bytes of memory for the call alone
+  StrId reference;    // as in KernelAttr
+  bool operator==(const LibraryAttr&) const = default;
 };
 /// How a branch or a loop becomes part of a plan. By number, as models and dumps write them.
 enum class Lowering : uint8_t {
@@ -162,9 +213,10 @@ struct SendAttr {
   bool ends_launch = false;
   bool operator==(const SendAttr&) const = default;
 };
-using Attrs = std::variant<std::monostate, MapAttr, ReduceAttr, DotAttr, ViewAttr, AxisAttr,
-                           ScatterAttr, ConstAttr, ParamAttr, ScalarAttr, HostAttr, LocalAttr,
-                           HandleAttr, RingAttr, BranchAttr, LoopAttr, SendAttr>;
+using Attrs =
+    std::variant<std::monostate, MapAttr, ReduceAttr, DotAttr, ViewAttr, AxisAttr, ScatterAttr,
+                 ConstAttr, ParamAttr, ScalarAttr, HostAttr, LocalAttr, HandleAttr, RingAttr,
+                 BranchAttr, LoopAttr, SendAttr, KernelAttr, LibraryAttr>;
 
 class Graph;
 struct Op;

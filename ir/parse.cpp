@@ -4,9 +4,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/code_op.hpp"
 #include "ir/parse_attributes.hpp"
 #include "ir/parse_ops.hpp"
-#include "ir/region.hpp"
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
@@ -218,6 +218,10 @@ class Parser : GraphReader {
     }
     if (block) bodies(op, name, place);
     if (poisoned) throw LineError{};
+    if (runs_code(op.kind)) {  // versions follow from the operands
+      while (!op.more.empty() && names_.defined[op.more.size()].state) op.more.pop_back();
+      if (op.more.empty() && names_.defined[0].state) op.type.reset();
+    }
     const Graph::Added added = graph_.try_add(std::move(op));
     if (!added.error.empty()) fail("E0301", added.error, place);
     enter(added.value, name, place);

@@ -111,8 +111,16 @@ void GraphReader::attribute(Graph::NewOp& op, const std::string& name, const Pla
       return;
     }
     if (name == "pure") return void(a->pure = take_bool());
+    if (name == "why") return void(a->why = string_attribute("the reason in quotes"));
+    if (name == "way") {
+      a->way = static_cast<HostWay>(take_choice({kHostWayNames.begin(), kHostWayNames.end()},
+                                                "way to be auto, handshake, break or node"));
+      return;
+    }
   }
   if (auto* a = std::get_if<SendAttr>(&op.attrs); a && send_attribute(*a, name)) return;
+  if (auto* a = std::get_if<KernelAttr>(&op.attrs); a && kernel_attribute(*a, name)) return;
+  if (auto* a = std::get_if<LibraryAttr>(&op.attrs); a && library_attribute(*a, name)) return;
   if (region_attribute(op, name)) return;
   if (name == "graph") return void(op.outside = !take_bool());
   if (op.kind == OpKind::input && name == "scalar") {

@@ -26,6 +26,12 @@ class GraphReader : protected Reader {
   void attribute(Graph::NewOp& op, const std::string& name, const Place& place, bool poisoned);
   bool region_attribute(Graph::NewOp& op, const std::string& name);
   bool send_attribute(SendAttr& attr, const std::string& name);
+  // parse_code.cpp
+  bool kernel_attribute(KernelAttr& attr, const std::string& name);
+  bool library_attribute(LibraryAttr& attr, const std::string& name);
+  CodeParameter parameter();
+  std::array<Dim, 3> three();
+  StrId string_attribute(std::string_view what);
   void sort(Graph::NewOp& op, const Place& place);
   int checked_axis(int64_t axis, const Place& place);
   /// At least 0 and below 2^32.

@@ -61,6 +61,8 @@ bool find_op(std::string_view name, Graph::NewOp& op) {
   if (op.kind == OpKind::branch) op.attrs = BranchAttr{};
   if (op.kind == OpKind::loop) op.attrs = LoopAttr{.body = kNoBody};
   if (op.kind == OpKind::send) op.attrs = SendAttr{};
+  if (op.kind == OpKind::kernel) op.attrs = KernelAttr{};
+  if (op.kind == OpKind::library) op.attrs = LibraryAttr{};
   return true;
 }
 

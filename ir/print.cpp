@@ -5,12 +5,11 @@
 #include <charconv>
 #include <cmath>
 
-#include "ir/region.hpp"
+#include "ir/code_op.hpp"
 #include "ir/tensor.hpp"
 #include "ir/text.hpp"
 
 namespace braid::ir {
-namespace {
 
 std::string quoted(std::string_view s) {
   std::string out = "\"";
@@ -26,6 +25,8 @@ std::string quoted(std::string_view s) {
   }
   return out + "\"";
 }
+
+namespace {
 
 std::string list(std::span<const int64_t> xs) {
   std::string s = "[";
@@ -147,9 +148,14 @@ std::string attributes(const Graph& g, const Op& op) {
     }
     std::string operator()(const ScalarAttr& a) const { return fmt::format("scalar={}", a.value); }
     std::string operator()(const HostAttr& a) const {
-      return fmt::format("function={}{}", quoted(g.strings[a.function]),
-                         a.pure ? ", pure=true" : "");
+      std::string s = "function=" + quoted(g.strings[a.function]);
+      if (a.pure) s += ", pure=true";
+      if (a.way != HostWay::automatic) s += fmt::format(", way={}", braid::ir::name_of(a.way));
+      if (!g.strings[a.why].empty()) s += ", why=" + quoted(g.strings[a.why]);
+      return s;
     }
+    std::string operator()(const KernelAttr& a) const { return attributes_text(g, a); }
+    std::string operator()(const LibraryAttr& a) const { return attributes_text(g, a); }
     std::string operator()(const MapAttr&) const { return {}; }
     std::string operator()(const ConstAttr&) const { return {}; }
     std::string operator()(std::monostate) const { return {}; }
@@ -182,12 +188,22 @@ std::string op_text(const Graph& g, OpId id, const PrintOptions& options) {
   return s;
 }
 
-/// Whether the text form of version 1 had no words for it.
-bool is_of_version_2(const Graph& g) {
-  return std::any_of(g.ops().begin(), g.ops().end(), [](const Op& op) {
-    return is_region(op.kind) || op.kind == OpKind::send ||
-           (op.kind == OpKind::param && !std::holds_alternative<ParamAttr>(op.attrs));
-  });
+/// The first version of the text form that has words for all of it.
+int version_of(const Graph& g) {
+  int version = 1;
+  for (const Op& op : g.ops()) {
+    const auto* host = std::get_if<HostAttr>(&op.attrs);
+    if (runs_code(op.kind) || op.kind == OpKind::compact ||
+        (host && (host->way != HostWay::automatic || host->why.valid()))) {
+      return 3;
+    }
+    if (is_region(op.kind) || op.kind == OpKind::send ||
+        (op.kind == OpKind::param && !std::holds_alternative<ParamAttr>(op.attrs))) {
+      version = 2;
+    }
+  }
+  for (const Graph& body : g.bodies) version = std::max(version, version_of(body));
+  return version;
 }
 
 class Printer {
@@ -195,7 +211,7 @@ class Printer {
   explicit Printer(const PrintOptions& options) : options_(options) {}
 
   std::string run(const Graph& g) {
-    out_ = fmt::format("bir {}\ngraph {} {{\n", is_of_version_2(g) ? 2 : 1, quoted(g.name));
+    out_ = fmt::format("bir {}\ngraph {} {{\n", version_of(g), quoted(g.name));
     lines(g, "  ");
     return std::move(out_) + "}\n";
   }

@@ -48,8 +48,15 @@ std::string_view name_of(Segment s) {
       return "handle";
     case Segment::ring:
       return "ring";
+    case Segment::mailbox:
+      return "mailbox";
   }
   return "?";
+}
+
+std::string_view name_of(Code c) {
+  constexpr std::array<std::string_view, 4> kNames{"generated", "user", "host", "library"};
+  return kNames[static_cast<size_t>(c)];
 }
 
 std::string_view name_of(Role r) { return r == Role::in ? "in" : r == Role::out ? "out" : "inout"; }

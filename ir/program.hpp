@@ -17,7 +17,7 @@ namespace braid {
 
 /// Version of the serialised form. A reader takes its own major and any minor up to its own.
 inline constexpr int kProgramMajor = 1;
-inline constexpr int kProgramMinor = 3;
+inline constexpr int kProgramMinor = 4;
 
 /// What kernels are generated and costed for. Checked-in numbers, so that a plan does not depend
 /// on the machine that makes it.
@@ -41,6 +41,7 @@ enum class Segment : uint8_t {
   scalar = 5,    // in the executable's block of runtime scalars, read only
   handle = 6,    // no bytes: the argument is the 64-bit handle of a conditional node
   ring = 7,      // the executable's: what kernels know of the ring of messages
+  mailbox = 8,   // the executable's: see mailbox.hpp
 };
 std::string_view name_of(Segment s);
 
@@ -90,6 +91,23 @@ struct InPlace {
   bool operator==(const InPlace&) const = default;
 };
 
+/// What brings a kernel into a graph.
+enum class Code : uint8_t {
+  generated = 0,  // a kernel that one of our families writes
+  user = 1,       // a kernel of the user's
+  host = 2,       // a host node, which answers the exchange of the slot that is its first argument
+  library = 3,    // whatever nodes a function makes that enqueues its work on a stream
+};
+std::string_view name_of(Code c);
+
+/// One parameter of a user's kernel, in order: the pointer of a slot, or a scalar by value.
+struct Parameter {
+  uint32_t slot = UINT32_MAX;
+  DType dtype = DType::i32;  // of a scalar
+  double number = 0;         // exact for what i32, f32 and smaller types hold, and for extents
+  bool operator==(const Parameter&) const = default;
+};
+
 /// A kernel: what it computes, and how. Nodes with equal bodies share one.
 struct Kernel {
   std::string symbol;  // "row_layer_norm_3f2a91c4": family, what it does, hash of the body
@@ -110,7 +128,30 @@ struct Kernel {
   /// The kernel leaves at once unless the b1[] or i32[] in its last argument, which is none of the
   /// body's, is this. Such a kernel has one part.
   std::optional<int32_t> guard{};
+  /// Only what is `generated` has a guard or more than one part.
+  Code code = Code::generated;
+  /// user: the __global__ function, as the code names it; `symbol` is its name in the image, once
+  /// that is compiled. library: the name that callers register the function under, or
+  /// kCublasLtMatmul.
+  std::string function;
+  std::vector<Parameter> parameters;  // user only
+  /// library only: bytes of the last argument, which is none of the body's: memory for the call
+  /// alone, `out` u8[workspace]. 0: there is no such argument.
+  int64_t workspace = 0;
+  /// Of the families exchange, post and fetch, and of host nodes, the last two arguments are none
+  /// of the body's: the slot (inout) and the header of the mailbox (inout, or `in` for a pure
+  /// function).
+  bool exchanges = false;
 };
+
+/// The library function that is built in: cuBLASLt computes the body, a dot with what its epilogues
+/// can do.
+inline constexpr std::string_view kCublasLtMatmul = "cublaslt.matmul";
+
+/// Arguments of a kernel that are none of its body's: the last ones.
+inline size_t extra_arguments(const Kernel& k) {
+  return (k.guard ? 1 : 0) + (k.workspace != 0 ? 1 : 0) + (k.exchanges ? 2 : 0);
+}
 
 /// Kernel::in_place for the slots of all parts.
 std::vector<InPlace> in_place_of_parts(const Kernel& k);
@@ -120,6 +161,9 @@ struct Module {
   std::string source;
   std::string arch;
   std::vector<std::byte> image;  // cubin
+  // Of a user's code, one module for each text; empty for ours.
+  std::string file{};                  // that errors are told with
+  std::vector<std::string> include{};  // folders
 };
 
 /// In place of a kernel, for a conditional node.
@@ -194,6 +238,17 @@ struct Call {
   std::string place;
   uint32_t level = 0;                 // as in Node
   uint32_t earliest = 0, latest = 0;  // as in Node
+};
+
+/// A host function that a graph has the host run without ending: see mailbox.hpp.
+struct Exchange {
+  std::string function;
+  std::vector<TensorType> arguments, results;
+  bool pure = false;
+  ir::HostWay way = ir::HostWay::handshake;  // or node
+  std::string op;                            // scoped name with kind, as in Node::ops
+  std::string place;
+  std::string why;  // "4.2 us against 11.0 us for a break"
 };
 
 /// What the host does, in order; all device work goes to one stream.
@@ -343,6 +398,7 @@ struct Program {
   MemoryCut memory_cut;
   uint32_t source_ops = 0;  // ops of the graph as given
   std::vector<Call> calls;
+  std::vector<Exchange> exchanges;
   /// What the levels pass proved: the fewest graphs, and runs of graphs and host work in turn, with
   /// the path that forces them. Where the longest paths that begin with either colour are equally
   /// long, both together force the runs, and the second begins on the host.

@@ -60,9 +60,14 @@ std::vector<std::byte> write_program(const Program& p) {
   };
   j["modules"] = Json::array();
   for (const Module& m : p.modules) {
-    j["modules"].push_back({{"arch", m.arch},
-                            {"source", store(m.source.data(), m.source.size())},
-                            {"image", store(m.image.data(), m.image.size())}});
+    Json module = {{"arch", m.arch},
+                   {"source", store(m.source.data(), m.source.size())},
+                   {"image", store(m.image.data(), m.image.size())}};
+    if (!m.file.empty()) {
+      module["file"] = m.file;
+      module["include"] = m.include;
+    }
+    j["modules"].push_back(std::move(module));
   }
   j["constants"] = store(p.constants.data(), p.constants.size());
   // A place may name a file whose name is not UTF-8.
@@ -124,7 +129,13 @@ Program read_program(const std::vector<std::byte>& bytes, std::string_view file)
     for (const Json& m : j.at("modules")) {
       const std::vector<std::byte> source = slice(m.at("source"));
       p.modules.push_back({std::string(reinterpret_cast<const char*>(source.data()), source.size()),
-                           m.at("arch").get<std::string>(), slice(m.at("image"))});
+                           m.at("arch").get<std::string>(),
+                           slice(m.at("image")),
+                           {},
+                           {}});
+      if (!m.contains("file")) continue;  // since 1.4
+      p.modules.back().file = m.at("file").get<std::string>();
+      p.modules.back().include = m.at("include").get<std::vector<std::string>>();
     }
     p.constants = slice(j.at("constants"));
     return p;

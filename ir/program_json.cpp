@@ -37,6 +37,24 @@ std::vector<Binding> bindings_from(const Json& j) {
   return out;
 }
 
+Json parameter_json(const Parameter& p) {
+  if (p.slot != UINT32_MAX) return {{"slot", p.slot}};
+  return {{"dtype", name_of(p.dtype)}, {"number", p.number}};
+}
+
+Parameter parameter_from(const Json& j) {
+  Parameter p;
+  if (j.contains("slot")) {
+    p.slot = integer<uint32_t>(j.at("slot"));
+    return p;
+  }
+  const std::optional<DType> dtype = dtype_from_name(j.at("dtype").get<std::string>());
+  if (!dtype) throw std::runtime_error("a parameter of an unknown dtype");
+  p.dtype = *dtype;
+  p.number = j.at("number").get<double>();
+  return p;
+}
+
 Json kernel_json(const Kernel& k) {
   Json in_place = Json::array();
   for (const InPlace& i : k.in_place) in_place.push_back({{"out", i.out}, {"in", i.in}});
@@ -54,6 +72,16 @@ Json kernel_json(const Kernel& k) {
             {"in_place", in_place},
             {"body", ir::print(k.body)}};
   if (k.guard) j["guard"] = *k.guard;
+  if (k.code != Code::generated) {
+    j["code"] = name_of(k.code);
+    j["function"] = k.function;
+  }
+  if (k.code == Code::user) {
+    j["parameters"] = Json::array();
+    for (const Parameter& p : k.parameters) j["parameters"].push_back(parameter_json(p));
+  }
+  if (k.workspace != 0) j["workspace"] = k.workspace;
+  if (k.exchanges) j["exchanges"] = true;
   return j;
 }
 
@@ -76,6 +104,15 @@ Kernel kernel_from(const Json& j) {
     }
   }
   if (j.contains("guard")) k.guard = integer<int32_t>(j.at("guard"));  // since 1.3
+  if (j.contains("code")) {  // since 1.4, as all that follows
+    k.code = enum_from(j.at("code"), Code::library);
+    k.function = j.at("function").get<std::string>();
+  }
+  if (j.contains("parameters")) {
+    for (const Json& p : j.at("parameters")) k.parameters.push_back(parameter_from(p));
+  }
+  if (j.contains("workspace")) k.workspace = integer<int64_t>(j.at("workspace"));
+  if (j.contains("exchanges")) k.exchanges = j.at("exchanges").get<bool>();
   k.body = ir::parse(j.at("body").get<std::string>(), k.symbol);
   return k;
 }
@@ -203,6 +240,40 @@ Call call_from(const Json& j) {
   return c;
 }
 
+Json types_json(const std::vector<TensorType>& types) {
+  Json out = Json::array();
+  for (const TensorType& t : types) out.push_back(type_json(t));
+  return out;
+}
+
+std::vector<TensorType> types_from(const Json& j) {
+  std::vector<TensorType> out;
+  for (const Json& t : j) out.push_back(type_from(t));
+  return out;
+}
+
+Json exchange_json(const Exchange& e) {
+  return {{"function", e.function},
+          {"arguments", types_json(e.arguments)},
+          {"results", types_json(e.results)},
+          {"pure", e.pure},
+          {"way", ir::name_of(e.way)},
+          {"op", e.op},
+          {"place", e.place},
+          {"why", e.why}};
+}
+
+Exchange exchange_from(const Json& j) {
+  return {j.at("function").get<std::string>(),
+          types_from(j.at("arguments")),
+          types_from(j.at("results")),
+          j.at("pure").get<bool>(),
+          enum_from(j.at("way"), ir::HostWay::node),
+          j.at("op").get<std::string>(),
+          j.at("place").get<std::string>(),
+          j.at("why").get<std::string>()};
+}
+
 Json break_json(const Break& b) {
   return {{"op", b.op},
           {"place", b.place},
@@ -228,7 +299,7 @@ Json buffer_json(const Buffer& b) {
 }
 
 Buffer buffer_from(const Json& j) {
-  Buffer b{j.at("name").get<std::string>(), enum_from(j.at("segment"), Segment::ring),
+  Buffer b{j.at("name").get<std::string>(), enum_from(j.at("segment"), Segment::mailbox),
            type_from(j.at("type")), integer<int64_t>(j.at("bytes")),
            integer<int64_t>(j.at("offset"))};
   if (j.contains("region")) b.region = integer<uint32_t>(j.at("region"));  // since 1.3
@@ -329,6 +400,8 @@ Json program_json(const Program& p) {
   j["script"] = steps_json(p.script);
   j["calls"] = Json::array();
   for (const Call& c : p.calls) j["calls"].push_back(call_json(c));
+  j["exchanges"] = Json::array();
+  for (const Exchange& e : p.exchanges) j["exchanges"].push_back(exchange_json(e));
   j["regions"] = Json::array();
   for (const Region& r : p.regions) j["regions"].push_back(region_json(r));
   j["dissolved"] = Json::array();
@@ -384,6 +457,9 @@ Program program_from_json(const Json& j) {
     p.runs = integer<uint32_t>(j.at("runs"));
     p.second_certificate = j.at("second_certificate").get<std::vector<std::string>>();
     for (const Json& b : j.at("breaks")) p.breaks.push_back(break_from(b));
+  }
+  if (j.contains("exchanges")) {  // since 1.4
+    for (const Json& e : j.at("exchanges")) p.exchanges.push_back(exchange_from(e));
   }
   if (j.contains("regions")) {  // since 1.3
     for (const Json& r : j.at("regions")) p.regions.push_back(region_from(r));

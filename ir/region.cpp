@@ -260,6 +260,8 @@ std::optional<bool> takes_state(OpKind kind, size_t k) {
       return k == 0;
     case OpKind::branch:
     case OpKind::loop:
+    case OpKind::kernel:
+    case OpKind::library:
       return std::nullopt;
     default:
       return false;
@@ -269,7 +271,7 @@ std::optional<bool> takes_state(OpKind kind, size_t k) {
 std::optional<ValueId> version_before(const Graph& graph, ValueId version) {
   const Op& op = graph.def(version);
   if (op.kind == OpKind::param) return std::nullopt;
-  if (!is_region(op.kind)) return op.operands[0];
+  if (takes_state(op.kind, 0).has_value()) return op.operands[0];
   // State results stand last, in the order of the state operands.
   uint32_t left = op.result.index + op.results - version.index;
   for (size_t k = op.operands.size(); k-- > first_argument(op);) {
@@ -284,6 +286,17 @@ ValueId next_version(const Graph& graph, const Op& op, size_t k) {
   uint32_t after = 0;
   for (size_t i = k + 1; i < op.operands.size(); ++i) after += graph.value(op.operands[i]).state;
   return ValueId{op.result.index + op.results - 1 - after};
+}
+
+std::vector<std::pair<ValueId, ValueId>> versions_made(const Graph& graph, const Op& op) {
+  std::vector<std::pair<ValueId, ValueId>> made;
+  if (op.kind == OpKind::read) return made;
+  for (size_t k = first_argument(op); k < op.operands.size(); ++k) {
+    if (graph.value(op.operands[k]).state) {
+      made.emplace_back(op.operands[k], next_version(graph, op, k));
+    }
+  }
+  return made;
 }
 
 bool writes_argument(const Graph& body, size_t k) {

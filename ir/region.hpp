@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.hpp"
@@ -60,8 +61,15 @@ std::optional<bool> takes_state(OpKind kind, size_t k);
 OpId param_of(const Graph& graph, ValueId version);
 /// The version before, or nothing for a param itself.
 std::optional<ValueId> version_before(const Graph& graph, ValueId version);
-/// The result of a branch or loop that is the next version of its state operand `k`.
+/// The result of an op of any kind but read that is the next version of its state operand `k`.
 ValueId next_version(const Graph& graph, const Op& op, size_t k);
+/// Whether ops of the kind may have more than one result. Versions of state are the last of them.
+constexpr bool has_more_results(OpKind kind) {
+  return is_region(kind) || kind == OpKind::host || kind == OpKind::kernel ||
+         kind == OpKind::library || kind == OpKind::compact;
+}
+/// Every version that an op takes to make the next one, with that: in the order of the operands.
+std::vector<std::pair<ValueId, ValueId>> versions_made(const Graph& graph, const Op& op);
 /// Whether some op of the body makes a new version of its argument `k`, a param.
 bool writes_argument(const Graph& body, size_t k);
 
@@ -71,11 +79,6 @@ void carry_symbols(DimTable& to, const DimTable& from);
 /// The dim of the table `from` as one of the table `to`.
 Dim carry_dim(DimTable& to, const DimTable& from, Dim dim);
 
-struct RegionResults {
-  std::vector<TensorType> types;
-  std::vector<bool> state;
-  std::string error;  // not empty: operands and bodies do not belong together
-};
 /// What an op of kind branch or loop gives. `dims` is the graph's table or a copy of it:
 /// polynomials may be added.
 RegionResults region_results(const Graph& graph, DimTable& dims, OpKind kind, const Attrs& attrs,

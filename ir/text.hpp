@@ -11,7 +11,7 @@
 namespace braid::ir {
 
 /// The newest version. A text says 1 where it has nothing that is newer.
-inline constexpr int kBirVersion = 2;
+inline constexpr int kBirVersion = 3;
 
 struct PrintOptions {
   bool places = false;  // append `loc("file":line:col)` to each op
@@ -21,6 +21,8 @@ std::string print(const Graph& graph, const PrintOptions& options = {});
 /// What the text calls an op: the function of a map ("relu") or reduction ("reduce_add"), the kind
 /// of a view, else the kind of op.
 std::string mnemonic(const Op& op);
+/// In quotes, with what the text form escapes.
+std::string quoted(std::string_view s);
 /// One op as print() would write it, without bodies, for error messages.
 std::string print_op(const Graph& graph, OpId id);
 

@@ -448,6 +448,22 @@ TypeAnswer type_region(const TypeQuery&) {
   throw InternalError("the type of a branch or loop is that of its bodies");
 }
 
+TypeAnswer type_code(const TypeQuery&) {
+  throw InternalError("the types of a kernel or library call are declared");
+}
+
+TypeAnswer type_compact(const TypeQuery& q) {
+  const TensorType &mask = q.operands[0], &rows = q.operands[1];
+  if (mask.dtype != DType::b1 || mask.shape.rank() != 1) {
+    return refuse(fmt::format("compact: the mask must be b1[n], not {}", str(q, mask)));
+  }
+  if (rows.shape.rank() < 1 || rows.shape[0] != mask.shape[0]) {
+    return refuse(fmt::format("compact: a mask {} cannot choose among the rows of {}", str(q, mask),
+                              str(q, rows)));
+  }
+  return accept(rows);
+}
+
 TypeAnswer type_send(const TypeQuery& q) {
   if (q.operands[0] != kRingType) {
     return refuse(fmt::format("send: the first operand must be the ring, {}", str(q, kRingType)));

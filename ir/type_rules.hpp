@@ -23,5 +23,8 @@ TypeAnswer type_host(const TypeQuery& q);
 /// Branches and loops follow from their bodies: see region.hpp.
 TypeAnswer type_region(const TypeQuery& q);
 TypeAnswer type_send(const TypeQuery& q);
+/// Those of kernels and library calls are declared: see code_op.hpp.
+TypeAnswer type_code(const TypeQuery& q);
+TypeAnswer type_compact(const TypeQuery& q);
 
 }  // namespace braid::ir

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "ir/code_op.hpp"
 #include "ir/graph.hpp"
-#include "ir/region.hpp"
 #include "ir/text.hpp"
 #include "ir/verify_locals.hpp"
 
@@ -119,7 +119,8 @@ class Verifier {
     }
     if (!good) return bad_op(i, "E0905", fmt::format("{} has operands of a wrong kind", name(op)));
     if (is_region(op.kind)) return check_region(i);
-    if (op.results > 1 && op.kind != OpKind::host) {
+    if (runs_code(op.kind)) return check_code(i);
+    if (op.results > 1 && !has_more_results(op.kind)) {
       return bad_op(i, "E0905", fmt::format("{} has more than one result", name(op)));
     }
     if (op.outside && !can_stand_outside(op.kind)) {
@@ -142,6 +143,14 @@ class Verifier {
     }
   }
 
+  void check_code(uint32_t i) {
+    const Op& op = g_.ops()[i];
+    for (ValueId v : op.operands) {
+      if (g_.value(v).state && params_of_[v.index] == kNoParam) return;  // an earlier error's
+    }
+    same_results(i, code_results(g_, op.kind, op.attrs, op.operands, value_types(g_, op)));
+  }
+
   void check_region(uint32_t i) {
     const Op& op = g_.ops()[i];
     for (ValueId v : op.operands) {
@@ -154,12 +163,17 @@ class Verifier {
     } catch (const Error& e) {
       want.error = e.diagnostics().front().message;
     }
-    if (!want.error.empty()) return bad_op(i, "E0905", std::move(want.error));
-    if (dims_.symbols().size() > g_.dims.symbols().size()) {
+    if (want.error.empty() && dims_.symbols().size() > g_.dims.symbols().size()) {
       return bad_op(i, "E0907",
                     fmt::format("the dim '{}' of a body is none of the graph's around it",
                                 dims_.symbols().back().name));
     }
+    same_results(i, std::move(want));
+  }
+
+  void same_results(uint32_t i, RegionResults want) {
+    const Op& op = g_.ops()[i];
+    if (!want.error.empty()) return bad_op(i, "E0905", std::move(want.error));
     if (op.results != want.types.size()) {
       return bad_op(
           i, "E0905",
@@ -198,6 +212,14 @@ class Verifier {
     if (const auto* host = std::get_if<HostAttr>(&op.attrs);
         host && g_.strings[host->function].empty()) {
       bad_op(i, "E0902", "a host op needs the name of its function: {function=\"name\"}");
+    }
+    const auto* kernel = std::get_if<KernelAttr>(&op.attrs);
+    const auto* library = std::get_if<LibraryAttr>(&op.attrs);
+    if ((kernel && g_.strings[kernel->function].empty()) ||
+        (library && g_.strings[library->function].empty())) {
+      bad_op(
+          i, "E0902",
+          fmt::format("a {} op needs the name of its function: {{function=\"name\"}}", name(op)));
     }
     if (op.kind != OpKind::input && op.kind != OpKind::param) return;
     const std::string_view text = g_.strings[op.name];

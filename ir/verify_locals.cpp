@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ir/region.hpp"
+#include "ir/code_op.hpp"
 #include "ir/text.hpp"
 
 namespace braid::ir {
@@ -44,6 +44,8 @@ class Locals {
         region(g, i, now);
       } else if (op.kind == OpKind::read) {
         needs(g, i, op.operands[0], now);
+      } else if (runs_code(op.kind)) {
+        for (auto [before, after] : versions_made(g, op)) needs(g, i, before, now);
       } else if (op.kind == OpKind::update && now[op.operands[0].index] != Assigned::yes) {
         now[op.result.index] = Assigned::maybe;
       }
@@ -59,7 +61,7 @@ class Locals {
     for (size_t k = first_argument(op); k < op.operands.size(); ++k) {
       const ValueId before = op.operands[k];
       if (!g.value(before).state || argument_of[before.index] == UINT32_MAX) continue;
-      const ValueId next = is_region(op.kind) ? next_version(g, op, k) : op.result;
+      const ValueId next = next_version(g, op, k);
       argument_of[next.index] = argument_of[before.index];
       last[argument_of[before.index]] = now[next.index];
     }

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ir/diagnostic.hpp"
+#include "ir/code_op.hpp"
 
 namespace braid {
 namespace {
@@ -72,6 +72,15 @@ void put_attrs(Writer& w, const ir::Graph& body, const ir::Op& op) {
       const std::string_view name = body.strings[a.function];
       w.put_text(name.data(), name.size());
       w.put(a.pure);
+      w.put(a.way);
+    }
+    void operator()(const ir::KernelAttr& a) const {
+      const std::string text = ir::attributes_text(body, a);
+      w.put_text(text.data(), text.size());
+    }
+    void operator()(const ir::LibraryAttr& a) const {
+      const std::string text = ir::attributes_text(body, a);
+      w.put_text(text.data(), text.size());
     }
     void operator()(const ir::LocalAttr&) const {}
     void operator()(const ir::HandleAttr&) const {}
@@ -96,7 +105,7 @@ std::string body_key(const ir::Graph& body) {
     put_attrs(w, body, op);
     w.put(static_cast<uint32_t>(op.operands.size()));
     for (ir::ValueId v : op.operands) w.put(v.index);
-    w.put(body.type(op.result));
+    for (uint32_t r = 0; r < op.results; ++r) w.put(body.type(op.result_at(r)));
   }
   for (const ir::Output& o : body.outputs) w.put(o.value.index);
   return w.take();

@@ -181,14 +181,8 @@ void Chooser::place_state(Frame& f) {
         f.ids[op.result.index] = kNone;
       }
       version(op.result, op.result);
-    } else if (ir::is_region(op.kind)) {
-      for (size_t k = ir::first_argument(op); k < op.operands.size(); ++k) {
-        const ValueId v = op.operands[k];
-        if (g.value(v).state) version(ir::next_version(g, op, k), f.params[v.index]);
-      }
-    } else if (g.value(op.result).state) {
-      version(op.result, f.params[op.operands[0].index]);
     }
+    for (auto [before, after] : ir::versions_made(g, op)) version(after, f.params[before.index]);
   }
 }
 
@@ -303,9 +297,10 @@ Node Chooser::node(Frame& f, const Group& group) {
   for (OpId id : group.ops) {
     const ir::Op& op = g.op(id);
     n.ops.push_back(op_label(g, op));
-    if (!g.value(op.result).state) continue;
-    for (auto& [before, newest] : after) {
-      if (newest == op.operands[0]) newest = op.result;
+    for (auto [taken, made] : ir::versions_made(g, op)) {
+      for (auto& [before, newest] : after) {
+        if (newest == taken) newest = made;
+      }
     }
   }
   const bool guarded = f.guarded_by != kNone;

@@ -143,8 +143,7 @@ Inliner::Inliner(const ir::Graph& body, size_t arguments)
           i < ir::first_argument(op)) {
         continue;
       }
-      const bool region = ir::is_region(op.kind);
-      const ValueId next = region ? ir::next_version(body, op, i) : op.result;
+      const ValueId next = ir::next_version(body, op, i);
       argument_of[next.index] = argument_of[v.index];
       newest_[argument_of[v.index]] = next;
     }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ir/region.hpp"
+#include "ir/code_op.hpp"
 #include "passes/control_inline.hpp"
 #include "passes/cost.hpp"
 #include "passes/free_ops.hpp"
@@ -64,8 +64,13 @@ class Pricer {
         return;
       case OpKind::host:
         price_.host_ops += 1;
-        price_.on_host = true;
+        price_.on_host |= colour_of(op) == Colour::host;
         price_.us += kHostTurnUs;
+        break;
+      case OpKind::kernel:
+      case OpKind::library:
+      case OpKind::compact:
+        price_.apart = true;
         break;
       default:
         break;

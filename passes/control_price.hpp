@@ -43,8 +43,9 @@ struct BodyPrice {
   bool sends = false;
   bool regions = false;  // branches or loops are left in it
   bool on_host = false;  // it, or a body in it, has to be driven by the host
+  bool apart = false;    // has kernels that no guard can turn off: the user's, compactions
 
-  bool leaf() const { return !regions && !on_host && host_ops == 0; }
+  bool leaf() const { return !regions && !on_host && host_ops == 0 && !apart; }
   bool pure() const { return leaf() && !sends; }
   int64_t assigned_kernels() const { return kernels + copies; }
   /// With the kernels that assign what it only hands on.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/region.hpp"
+#include "ir/code_op.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/fuse.hpp"
 
@@ -16,14 +16,18 @@ using ir::ValueId;
 class Extractor {
  public:
   Extractor(const ir::Graph& graph, const Group& group) : graph_(graph), group_(group) {
-    for (OpId id : group.ops) made_here_.push_back(graph.op(id).result);
+    for (OpId id : group.ops) {
+      const ir::Op& op = graph.op(id);
+      for (uint32_t r = 0; r < op.results; ++r) made_here_.push_back(op.result_at(r));
+    }
     std::sort(made_here_.begin(), made_here_.end());
   }
 
   ir::Graph run(std::vector<ValueId>* sources) {
     for (OpId id : group_.ops) {
-      const ir::Op& op = graph_.op(id);
-      if (graph_.value(op.result).state) written_.push_back(op.operands[0]);
+      for (auto [before, after] : ir::versions_made(graph_, graph_.op(id))) {
+        written_.push_back(before);
+      }
     }
     for (OpId id : group_.ops) {
       for (ValueId v : graph_.op(id).operands) find_arguments(v);
@@ -32,7 +36,8 @@ class Extractor {
       const ir::Op& op = graph_.op(id);
       std::vector<ValueId> operands;
       for (ValueId v : op.operands) operands.push_back(here(v));
-      to_[op.result.index] = add_once(op, std::move(operands));
+      const ValueId made = add_once(op, std::move(operands));
+      for (uint32_t r = 0; r < op.results; ++r) to_[op.result.index + r] = {made.index + r};
     }
     size_t count = 0;
     for (ValueId v : group_.outputs) {
@@ -110,7 +115,23 @@ class Extractor {
       attrs = ir::ConstAttr{body_.add_literal(graph_.literals[constant->literal])};
     }
     if (auto* send = std::get_if<ir::SendAttr>(&attrs)) send->text = {};
-    return body_.add({op.kind, std::move(attrs), std::move(operands), graph_.type(op.result)});
+    const auto carry = [&](ir::StrId s) { return body_.strings.intern(graph_.strings[s]); };
+    if (auto* host = std::get_if<ir::HostAttr>(&attrs)) {
+      host->function = carry(host->function);
+      host->why = {};
+    }
+    ir::replace_strings(attrs, carry);
+    std::vector<TensorType> types = ir::value_types(graph_, op);
+    std::optional<TensorType> first = graph_.type(op.result);
+    if (ir::runs_code(op.kind) && types.empty()) first.reset();
+    if (!types.empty()) types.erase(types.begin());
+    return body_.add({op.kind,
+                      std::move(attrs),
+                      std::move(operands),
+                      std::move(first),
+                      {},
+                      {},
+                      std::move(types)});
   }
 
   const ir::Graph& graph_;

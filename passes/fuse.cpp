@@ -83,8 +83,8 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
   for (Group& group : fusion.groups) {
     for (OpId id : group.ops) {
       const ir::Op& op = graph.op(id);
-      // A call writes all its results.
-      const bool all = group.family == FamilyId::host || group.family == FamilyId::region;
+      // Only what is written by index can be left out.
+      const bool all = group.family != FamilyId::row && group.family != FamilyId::dot;
       for (uint32_t r = 0; r < op.results; ++r) {
         const ValueId v = op.result_at(r);
         if (in_memory[v.index] || all) group.outputs.push_back(v);
@@ -96,8 +96,29 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
 }  // namespace
 
 std::string_view name_of(FamilyId f) {
-  constexpr std::array<std::string_view, 4> kNames{"row", "dot", "host", "region"};
+  constexpr std::array<std::string_view, 8> kNames{"row",      "dot",  "host",    "region",
+                                                   "exchange", "user", "library", "compact"};
   return kNames[static_cast<size_t>(f)];
+}
+
+FamilyId family_of(const ir::Op& op) {
+  switch (op.kind) {
+    case OpKind::host:
+      return colour_of(op) == Colour::host ? FamilyId::host : FamilyId::exchange;
+    case OpKind::branch:
+    case OpKind::loop:
+      return FamilyId::region;
+    case OpKind::kernel:
+      return FamilyId::user;
+    case OpKind::library:
+      return FamilyId::library;
+    case OpKind::compact:
+      return FamilyId::compact;
+    case OpKind::dot:
+      return FamilyId::dot;
+    default:
+      return FamilyId::row;
+  }
 }
 
 Fusion fuse(const ir::Graph& graph, const HomePlan& homes, const Levels& levels, bool fuse_on) {

@@ -12,8 +12,11 @@
 
 namespace braid {
 
-/// A host op, a branch and a loop are groups of their own, which are no kernels.
-enum class FamilyId : uint8_t { row, dot, host, region };
+/// Branches, loops and host ops that break the graph are groups of their own, which are no kernels;
+/// so are, as kernels, all ops of the families from exchange on.
+enum class FamilyId : uint8_t { row, dot, host, region, exchange, user, library, compact };
+/// That of a group which begins with the op.
+FamilyId family_of(const ir::Op& op);
 std::string_view name_of(FamilyId f);
 
 /// Limits of one kernel: pointers it takes, and ops other than free ones. An op that alone takes

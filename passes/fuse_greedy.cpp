@@ -350,18 +350,12 @@ class Grower {
     }
     settle(site, attempt);
     const bool row = site.op.kind == OpKind::reduce && sum.domain.reduced();
-    const bool host = site.op.kind == OpKind::host;
-    const bool apart =
-        host || ir::is_region(site.op.kind) || (site.op.kind == OpKind::send && site.elements != 1);
+    const FamilyId family = family_of(site.op);
+    const bool apart = (family != FamilyId::row && family != FamilyId::dot) ||
+                       (site.op.kind == OpKind::send && site.elements != 1);
     sum.closed = apart || sum.domain.full == 0 || (site.op.kind == OpKind::reduce && !row);
     const auto group = static_cast<uint32_t>(out_.groups.size());
-    out_.groups.push_back({host                          ? FamilyId::host
-                           : ir::is_region(site.op.kind) ? FamilyId::region
-                           : site.op.kind == OpKind::dot ? FamilyId::dot
-                                                         : FamilyId::row,
-                           {},
-                           {},
-                           levels_.run[site.id.index]});
+    out_.groups.push_back({family, {}, {}, levels_.run[site.id.index]});
     growing_.push_back(std::move(sum));
     enter(site, group, row);
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/region.hpp"
 #include "ir/text.hpp"
 #include "passes/body_key.hpp"
 #include "passes/cost.hpp"
@@ -43,12 +44,16 @@ std::vector<ArgSlot> slots_of_body(const ir::Graph& body) {
       slot_of[op.result.index] = slots.size();
       slots.push_back({std::string(body.strings[op.name]),
                        op.kind == OpKind::input ? Role::in : Role::out, body.type(op.result)});
-    } else if (op.kind == OpKind::read || op.kind == OpKind::update || op.kind == OpKind::assign ||
-               op.kind == OpKind::send) {
+    } else if (op.kind == OpKind::read) {
       const size_t s = slot_of.at(op.operands[0].index);
+      slots[s].role = Role::inout;
+      slot_of[op.result.index] = s;
+    }
+    for (auto [before, after] : ir::versions_made(body, op)) {
+      const size_t s = slot_of.at(before.index);
       // An update leaves most of the old version in place, which counts as reading it.
       if (op.kind != OpKind::assign) slots[s].role = Role::inout;
-      slot_of[op.result.index] = s;
+      slot_of[after.index] = s;
     }
   }
   for (const ir::Output& o : body.outputs) {

@@ -115,7 +115,11 @@ uint32_t runs_of(const std::vector<uint32_t>& level) {
 }  // namespace
 
 Colour colour_of(const ir::Op& op) {
-  if (op.kind == ir::OpKind::host || op.outside) return Colour::host;
+  if (op.outside) return Colour::host;
+  if (const auto* host = std::get_if<ir::HostAttr>(&op.attrs)) {
+    const bool inside = host->way == ir::HostWay::handshake || host->way == ir::HostWay::node;
+    return inside ? Colour::graph : Colour::host;
+  }
   const auto* branch = std::get_if<ir::BranchAttr>(&op.attrs);
   const auto* loop = std::get_if<ir::LoopAttr>(&op.attrs);
   const bool driven = (branch && branch->lowering == ir::Lowering::host) ||

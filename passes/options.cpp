@@ -14,6 +14,11 @@ std::string_view name_of(OnBreak b) {
   return kNames[static_cast<size_t>(b)];
 }
 
+std::string_view name_of(Dots d) {
+  constexpr std::array<std::string_view, 3> kNames{"auto", "braid", "cublaslt"};
+  return kNames[static_cast<size_t>(d)];
+}
+
 std::string to_string(const Options& o) {
   const auto on = [](bool b) { return b ? "on" : "off"; };
   std::string s = fmt::format(
@@ -24,6 +29,8 @@ std::string to_string(const Options& o) {
   if (o.branches != ir::Lowering::automatic)
     s += fmt::format(" branches={}", ir::name_of(o.branches));
   if (o.loops != ir::Lowering::automatic) s += fmt::format(" loops={}", ir::name_of(o.loops));
+  if (o.host != ir::HostWay::automatic) s += fmt::format(" host={}", ir::name_of(o.host));
+  if (o.dots != Dots::automatic) s += fmt::format(" dots={}", name_of(o.dots));
   if (o.unroll != 0) s += fmt::format(" unroll={}", o.unroll);
   if (o.unroll_limit != Options{}.unroll_limit) {
     s += fmt::format(" unroll_limit={}", o.unroll_limit);

@@ -20,6 +20,14 @@ enum class Math : uint8_t {
 };
 std::string_view name_of(Math m);
 
+/// Who computes matrix products.
+enum class Dots : uint8_t {
+  automatic,  // cuBLASLt where the measured table of sizes says that it is faster
+  braid,      // our kernels alone
+  cublaslt,   // cuBLASLt wherever it can
+};
+std::string_view name_of(Dots d);
+
 /// What compile does where an op stands outside graphs.
 enum class OnBreak : uint8_t { allow, warn, error };
 std::string_view name_of(OnBreak b);
@@ -39,6 +47,9 @@ struct Options {
   // ask for nothing themselves. One that cannot be lowered so is lowered as `automatic` would.
   ir::Lowering branches = ir::Lowering::automatic;
   ir::Lowering loops = ir::Lowering::automatic;
+  /// How host functions are called that ask for nothing themselves.
+  ir::HostWay host = ir::HostWay::automatic;
+  Dots dots = Dots::automatic;
   int unroll = 0;               // copies of the body in one iteration of a WHILE node; 0: by price
   int64_t unroll_limit = 4096;  // kernels that a loop may become when it is unrolled by price
   // Keep what `streams` allows even where fewer are predicted to be as fast: for measurements.

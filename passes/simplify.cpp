@@ -2,7 +2,7 @@
 #include <bit>
 #include <utility>
 
-#include "ir/region.hpp"
+#include "ir/code_op.hpp"
 #include "passes/plan.hpp"
 #include "passes/simplify_live.hpp"
 
@@ -81,7 +81,7 @@ class EqualOps {
 bool may_merge(OpKind kind) {
   return kind != OpKind::input && kind != OpKind::param && kind != OpKind::assign &&
          kind != OpKind::update && kind != OpKind::host && kind != OpKind::branch &&
-         kind != OpKind::loop && kind != OpKind::send;
+         kind != OpKind::loop && kind != OpKind::send && !ir::runs_code(kind);
 }
 
 size_t arguments_of_bodies(const ir::Op& op) {
@@ -115,7 +115,11 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter, size_t arguments) {
       const uint32_t literal = std::get<ir::ConstAttr>(op.attrs).literal;
       op.attrs = ir::ConstAttr{out.add_literal(rewriter.literals[literal])};
     }
-    if (auto* host = std::get_if<ir::HostAttr>(&op.attrs)) host->function = carry(host->function);
+    if (auto* host = std::get_if<ir::HostAttr>(&op.attrs)) {
+      host->function = carry(host->function);
+      host->why = carry(host->why);
+    }
+    ir::replace_strings(op.attrs, carry);
     if (auto* send = std::get_if<ir::SendAttr>(&op.attrs)) send->text = carry(send->text);
     const auto body = [&](uint32_t& b) {
       out.bodies.push_back(graph.bodies[b]);
@@ -131,12 +135,20 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter, size_t arguments) {
       if (loop->condition != ir::kNoBody) body(loop->condition);
     }
     std::vector<TensorType> more;
-    for (uint32_t r = 1; op.kind == OpKind::host && r < op.results; ++r) {
-      more.push_back(graph.type(op.result_at(r)));
+    std::optional<TensorType> first = graph.type(op.result);
+    if (ir::runs_code(op.kind)) {
+      more = ir::value_types(graph, op);
+      first.reset();
+      if (!more.empty()) {
+        first = more.front();
+        more.erase(more.begin());
+      }
+    } else if (op.kind == OpKind::host) {
+      for (uint32_t r = 1; r < op.results; ++r) more.push_back(graph.type(op.result_at(r)));
     }
-    ir::Graph::NewOp copy{
-        op.kind,        op.attrs,          std::move(op.operands), graph.type(op.result),
-        carry(op.name), carry_loc(op.loc), std::move(more),        op.outside};
+    ir::Graph::NewOp copy{op.kind,          op.attrs,       std::move(op.operands),
+                          std::move(first), carry(op.name), carry_loc(op.loc),
+                          std::move(more),  op.outside};
     map_results(to, op, out.add(std::move(copy)));
   }
   for (const ir::Output& output : graph.outputs) {

@@ -69,8 +69,8 @@ class Finder {
           if (!writes(op, k)) found_.through[after.index] = op.operands[k];
           next(op.operands[k], after);
         }
-      } else if (g_.value(op.result).state) {
-        next(op.operands[0], op.result);
+      } else {
+        for (auto [before, after] : ir::versions_made(g_, op)) next(before, after);
       }
     }
     for (uint32_t i = 0; i < g_.ops().size(); ++i) {

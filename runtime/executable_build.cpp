@@ -95,6 +95,8 @@ void Executable::Impl::place_buffers() {
       case Segment::ring:
         bases[i] = ring->control();
         break;
+      case Segment::mailbox:
+        throw InternalError("a mailbox in a program");
     }
   }
 }

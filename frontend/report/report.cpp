@@ -226,6 +226,7 @@ Memory memory_of(const Program& p, const PlanIndex& index) {
       case Segment::scalar:
       case Segment::handle:
       case Segment::ring:
+      case Segment::mailbox:
         break;
     }
   }

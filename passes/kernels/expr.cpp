@@ -138,6 +138,9 @@ std::string ExprWriter::compute(ir::ValueId v, const At& at) {
     case OpKind::branch:
     case OpKind::loop:
     case OpKind::send:
+    case OpKind::kernel:
+    case OpKind::library:
+    case OpKind::compact:
       break;
   }
   throw InternalError("a state version is used as a tensor");

@@ -1,0 +1,60 @@
+// Kernels and library calls of the user's: what such an op gives, and its attributes as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/region.hpp"
+
+namespace braid::ir {
+
+/// Whether ops of the kind run code of the user's on the device.
+constexpr bool runs_code(OpKind kind) { return kind == OpKind::kernel || kind == OpKind::library; }
+
+/// What an op of kind kernel or library gives: `values`, then the next version of every state
+/// operand, in order. The error says what is wrong with operands, results and parameters: state
+/// that is no param of a Store or local, no result at all, a parameter that names none of them, a
+/// kernel that gets an operand or a result twice or not at all.
+RegionResults code_results(const Graph& graph, OpKind kind, const Attrs& attrs,
+                           const std::vector<ValueId>& operands,
+                           const std::vector<TensorType>& values);
+
+/// The results of an op that are no versions of state.
+std::vector<TensorType> value_types(const Graph& graph, const Op& op);
+
+/// Replaces every extent in the attributes of such an op by what `dim` gives for it.
+template <class Replace>
+void replace_extents(Attrs& attrs, const Replace& dim) {
+  if (auto* library = std::get_if<LibraryAttr>(&attrs))
+    library->workspace = dim(library->workspace);
+  auto* kernel = std::get_if<KernelAttr>(&attrs);
+  if (!kernel) return;
+  for (Dim& d : kernel->grid) d = dim(d);
+  for (Dim& d : kernel->block) d = dim(d);
+  kernel->shared_bytes = dim(kernel->shared_bytes);
+  for (CodeParameter& p : kernel->parameters) {
+    if (p.extent) p.extent = dim(*p.extent);
+  }
+}
+
+/// Replaces every string in the attributes of such an op by what `carry` gives for it.
+template <class Carry>
+void replace_strings(Attrs& attrs, const Carry& carry) {
+  if (auto* library = std::get_if<LibraryAttr>(&attrs)) {
+    library->function = carry(library->function);
+    library->reference = carry(library->reference);
+  }
+  auto* kernel = std::get_if<KernelAttr>(&attrs);
+  if (!kernel) return;
+  for (StrId* s :
+       {&kernel->name, &kernel->function, &kernel->code, &kernel->file, &kernel->reference}) {
+    *s = carry(*s);
+  }
+  for (StrId& s : kernel->include) s = carry(s);
+}
+
+/// As .bir text has them, between braces.
+std::string attributes_text(const Graph& graph, const KernelAttr& attr);
+std::string attributes_text(const Graph& graph, const LibraryAttr& attr);
+
+}  // namespace braid::ir
