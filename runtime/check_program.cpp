@@ -174,6 +174,7 @@ void check_program(const Program& program) {
   Checker(program).run();
   check_regions(program);
   check_messages(program);
+  check_exchanges(program);
 }
 
 }  // namespace braid::runtime

@@ -22,6 +22,8 @@ void check_regions(const Program& program);
 /// The part that concerns messages: sends are of the forms that they are said to have, and only
 /// kernels that send see the ring.
 void check_messages(const Program& program);
+/// The same of host functions that graphs call.
+void check_exchanges(const Program& program);
 
 /// Throws the Error if not `ok`.
 template <class... Args>
