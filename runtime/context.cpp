@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "ir/diagnostic.hpp"
 
@@ -66,6 +67,13 @@ Context::Context(std::shared_ptr<Driver> table, int number)
       "cuDeviceGetAttribute", "compute capability");
   // Last: a constructor that throws runs no destructor.
   check_call(driver->cuDevicePrimaryCtxRetain(&handle, device), "cuDevicePrimaryCtxRetain", name);
+}
+
+ContextPtr make_context(std::shared_ptr<Driver> table, int number) {
+  return {new Context(std::move(table), number), [](Context* context) {
+            if (!InHostCall::active()) return delete context;
+            std::thread([context] { delete context; }).detach();
+          }};
 }
 
 Context::~Context() {

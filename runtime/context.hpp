@@ -57,6 +57,8 @@ struct Context {
   std::string first_error_;  // why it is lost; guarded by mutex_
 };
 using ContextPtr = std::shared_ptr<Context>;
+/// As the constructor. May be let go of in a host function.
+ContextPtr make_context(std::shared_ptr<Driver> table, int number);
 
 /// Makes a context current in this thread for a scope. Throws CudaError if the context is lost, and
 /// Error E0851 inside a host function.

@@ -42,7 +42,12 @@ void refuse_graph_nodes(const Program& program) {
 template <class Impl>
 void dispose(std::unique_ptr<Impl> impl) noexcept {
   if (!impl || !runtime::InHostCall::active()) return;
-  std::thread([left = std::move(impl)]() mutable { left.reset(); }).detach();
+  std::thread([left = std::move(impl)]() mutable {
+    {
+      const std::lock_guard lock(left->mutex);
+    }  // a launch may not have returned
+    left.reset();
+  }).detach();
 }
 
 }  // namespace
@@ -124,17 +129,18 @@ const Program& Executable::program() const { return impl_->program; }
 Store Executable::store() const { return impl_->store; }
 
 Ticket Executable::launch(Stream stream, LaunchMode mode) {
-  const Current current(impl_->context);
-  const auto lock = impl_->enter();
+  Impl& impl = *impl_;  // a host function that the launch calls may let go of the executable
+  const Current current(impl.context);
+  const auto lock = impl.enter();
   Ticket ticket;
   ticket.impl_ = std::make_shared<Ticket::Impl>();
-  ticket.impl_->context = impl_->context;
-  ticket.impl_->what = impl_->launch_text;
-  ticket.impl_->mark = impl_->enqueue(stream ? stream : impl_->stream.get(), mode);
-  ticket.impl_->ring = impl_->ring;
-  ticket.impl_->launch = impl_->launched;
-  ticket.impl_->mailbox = impl_->mailbox;
-  ticket.impl_->exchanged = impl_->exchanged;
+  ticket.impl_->context = impl.context;
+  ticket.impl_->what = impl.launch_text;
+  ticket.impl_->mark = impl.enqueue(stream ? stream : impl.stream.get(), mode);
+  ticket.impl_->ring = impl.ring;
+  ticket.impl_->launch = impl.launched;
+  ticket.impl_->mailbox = impl.mailbox;
+  ticket.impl_->exchanged = impl.exchanged;
   return ticket;
 }
 

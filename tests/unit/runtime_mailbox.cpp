@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <future>
 #include <random>
 #include <thread>
 
@@ -16,58 +14,6 @@ using namespace braid::runtime;
 using namespace braid::testing;
 using ir::HostWay;
 using namespace std::chrono_literals;
-
-namespace {
-
-using Arguments = std::span<const HostTensor>;
-using Results = std::span<HostTensor>;
-
-/// y = f(x) in a graph, both of `type`; x is an input.
-Program one_call(const TensorType& type, HostWay way = HostWay::handshake,
-                 const std::string& name = "one call") {
-  Caller c(name);
-  const uint32_t x = add_buffer(c.p, "x", Segment::input, type);
-  const uint32_t y = add_buffer(c.p, "y", Segment::output, type);
-  c.call("f", {x}, {y}, {}, way);
-  return c.p;
-}
-
-/// Adds one to every i32.
-void add_one(Arguments a, Results r) {
-  for (int64_t i = 0; i < a[0].numel(); ++i) r[0].set_int(i, a[0].int_at(i) + 1);
-}
-
-/// Waits until `what` holds, at most ten seconds.
-bool soon(const std::function<bool()>& what) {
-  for (int i = 0; i < 10000; ++i) {
-    if (what()) return true;
-    std::this_thread::sleep_for(1ms);
-  }
-  return false;
-}
-
-/// What a function does that does not return before it is let go.
-class Stuck {
- public:
-  void wait() {
-    inside = true;
-    gone_.get_future().wait();
-    inside = false;
-  }
-  void let_go() { gone_.set_value(); }
-  std::atomic<bool> inside = false;
-
- private:
-  std::promise<void> gone_;
-};
-
-const TensorType kFive{DType::i32, Shape::of({{5}})};
-
-std::map<std::string, HostTensor> ints(uint64_t seed) {
-  return {{"x", random_tensor(kFive, seed, "x", 1, -1000, 1000)}};
-}
-
-}  // namespace
 
 TEST_CASE("tensors of any type and size go through the mailbox and back") {
   std::mt19937 random(7);

@@ -1,7 +1,11 @@
 // Hand-made Programs whose graphs call host functions, for the runtime's tests.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
+#include <future>
+#include <thread>
 
 #include "ir/diagnostic.hpp"
 #include "ir/mailbox.hpp"
@@ -123,5 +127,53 @@ class Caller {
 
   uint32_t mailbox_ = 0;
 };
+
+using Arguments = std::span<const HostTensor>;
+using Results = std::span<HostTensor>;
+
+/// y = f(x) in a graph, both of `type`; x is an input.
+inline Program one_call(const TensorType& type, ir::HostWay way = ir::HostWay::handshake,
+                        const std::string& name = "one call") {
+  Caller c(name);
+  const uint32_t x = add_buffer(c.p, "x", Segment::input, type);
+  const uint32_t y = add_buffer(c.p, "y", Segment::output, type);
+  c.call("f", {x}, {y}, {}, way);
+  return c.p;
+}
+
+/// Adds one to every i32.
+inline void add_one(Arguments a, Results r) {
+  for (int64_t i = 0; i < a[0].numel(); ++i) r[0].set_int(i, a[0].int_at(i) + 1);
+}
+
+/// Waits until `what` holds, at most ten seconds.
+inline bool soon(const std::function<bool()>& what) {
+  for (int i = 0; i < 10000; ++i) {
+    if (what()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+/// What a function does that does not return before it is let go.
+class Stuck {
+ public:
+  void wait() {
+    inside = true;
+    gone_.get_future().wait();
+    inside = false;
+  }
+  void let_go() { gone_.set_value(); }
+  std::atomic<bool> inside = false;
+
+ private:
+  std::promise<void> gone_;
+};
+
+inline const TensorType kFive{DType::i32, Shape::of({{5}})};
+
+inline std::map<std::string, HostTensor> ints(uint64_t seed) {
+  return {{"x", random_tensor(kFive, seed, "x", 1, -1000, 1000)}};
+}
 
 }  // namespace braid::testing
