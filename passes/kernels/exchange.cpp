@@ -171,17 +171,24 @@ Emitted fetch_emit(const ir::Graph& body, std::string_view symbol, const Target&
   return text_of(body, symbol, signature, threads, lines);
 }
 
-std::string exchange_refuses(const ir::Graph& body) {
+namespace {
+
+std::string refuses(const ir::Graph& body, bool puts) {
   try {
     const Call call(body);
     const Signature signature(body);
-    put_lines(body, signature, call, 1);
+    if (puts) put_lines(body, signature, call, 1);
     take_lines(body, signature, call, 1);
   } catch (const Refusal& refusal) {
     return refusal.reason;
   }
   return {};
 }
+
+}  // namespace
+
+std::string exchange_refuses(const ir::Graph& body) { return refuses(body, true); }
+std::string fetch_refuses(const ir::Graph& body) { return refuses(body, false); }
 
 Work exchange_work(const ir::Graph& body, const Target&, uint32_t) {
   const Call call(body);

@@ -25,6 +25,7 @@ Emitted fetch_emit(const ir::Graph& body, std::string_view symbol, const Target&
                    uint32_t parts, const std::optional<Guard>& guard);
 
 std::string exchange_refuses(const ir::Graph& body);
+std::string fetch_refuses(const ir::Graph& body);
 Work exchange_work(const ir::Graph& body, const Target& target, uint32_t parts);
 
 }  // namespace braid::kernels

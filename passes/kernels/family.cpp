@@ -19,7 +19,7 @@ constexpr Family kFamilies[] = {
     {"dot", dot_refuses, dot_emit, nothing_in_place, dot_work},
     {"exchange", exchange_refuses, exchange_emit, nothing_in_place, exchange_work},
     {"post", exchange_refuses, post_emit, nothing_in_place, exchange_work},
-    {"fetch", exchange_refuses, fetch_emit, nothing_in_place, exchange_work},
+    {"fetch", fetch_refuses, fetch_emit, nothing_in_place, exchange_work},
 };
 
 }  // namespace

@@ -142,7 +142,7 @@ std::vector<std::vector<std::byte>> answer_with(const CallCase& c, Mailbox& m,
   return given;
 }
 
-void check_results(const CallCase& c, const std::vector<HostTensor>& args,
+void check_results(const std::vector<HostTensor>& args,
                    const std::vector<std::vector<std::byte>>& given) {
   const size_t first = args.size() - 2 - given.size();
   for (size_t r = 0; r < given.size(); ++r) CHECK(args[first + r].bytes == given[r]);
@@ -179,7 +179,7 @@ TEST_CASE("an exchange hands over its arguments, waits, and takes the results") 
       });
       run(cpu, c, args, m);
       host.join();
-      check_results(c, args, fails ? zeros(c) : given);
+      check_results(args, fails ? zeros(c) : given);
       CHECK(m.slot.sequence == turn);
       CHECK(m.header.dead == 0);
     }
@@ -194,7 +194,7 @@ TEST_CASE("an exchange gives up at its deadline, and none waits after that") {
   m.header.deadline_ns = 3'000'000;
   std::vector<HostTensor> args = arguments(c, random, m);
   run(cpu, c, args, m);
-  check_results(c, args, zeros(c));
+  check_results(args, zeros(c));
   CHECK(m.header.dead == 1);
   CHECK(m.line.asked == 1);
   CHECK(m.line.given_up == 1);
@@ -202,7 +202,7 @@ TEST_CASE("an exchange gives up at its deadline, and none waits after that") {
   const std::vector<std::byte> before = m.bytes;
   args = arguments(c, random, m);
   run(cpu, c, args, m);  // at once
-  check_results(c, args, zeros(c));
+  check_results(args, zeros(c));
   CHECK(m.line.asked == 1);
   CHECK(m.slot.sequence == 1);
   CHECK(m.bytes == before);
@@ -217,7 +217,7 @@ TEST_CASE("a closed mailbox answers nothing, and sequences leave out its number"
   m.line.answered = kMailboxClosed;
   std::vector<HostTensor> args = arguments(c, random, m);
   run(cpu, c, args, m);
-  check_results(c, args, zeros(c));
+  check_results(args, zeros(c));
   CHECK(m.line.asked == 1);
   CHECK(m.header.dead == 0);
 }
@@ -248,13 +248,13 @@ TEST_CASE("what stands around a host node hands over, and takes what was answere
     m.line.answered = turn;
     args = arguments(fetch, random, m);
     run(cpu, fetch, args, m);
-    check_results(fetch, args, turn == 2 ? zeros(fetch) : given);
+    check_results(args, turn == 2 ? zeros(fetch) : given);
   }
   std::vector<HostTensor> args = arguments(post, random, m);
   run(cpu, post, args, m);  // nobody answers
   args = arguments(fetch, random, m);
   run(cpu, fetch, args, m);
-  check_results(fetch, args, zeros(fetch));
+  check_results(args, zeros(fetch));
 }
 
 TEST_CASE("exchanges refuse bodies that they cannot compute") {
