@@ -177,6 +177,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "The executable waits for the function; stores and other executables are free.",
        "[&](const Message& m) { executable.run(inputs); }",
        "[&](const Message& m) { queue.push(m); }"},
+      {"E0879", "a program whose graphs call host functions cannot be written as C++",
+       "compile it with `--host=break`",
+       "`--format=cpp` writes the driver calls of a plan. Where a graph waits for the host, a "
+       "thread "
+       "has to answer while it runs, which a list of calls does not show.",
+       "braid inspect m.toml --format=cpp", "braid inspect m.toml --format=cpp --host=break"},
       {"E0901", "`.bir`: a value is used before its definition", "order the lines",
        "The IR is in order: every operand stands above its use.",
        "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",

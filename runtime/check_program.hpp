@@ -22,7 +22,9 @@ void check_regions(const Program& program);
 /// The part that concerns messages: sends are of the forms that they are said to have, and only
 /// kernels that send see the ring.
 void check_messages(const Program& program);
-/// The same of host functions that graphs call.
+
+/// The part that concerns host functions that graphs call: every exchange has a slot of the mailbox
+/// and the nodes of its way, which copy what it says, and nobody else sees the mailbox.
 void check_exchanges(const Program& program);
 
 /// Throws the Error if not `ok`.

@@ -275,11 +275,13 @@ TEST_CASE("a function that is not there, and programs that are not well formed")
   };
   refused([](Program& p) { p.exchanges.clear(); }, "no mailbox of 0 exchanges");
   refused([](Program& p) { p.exchanges[0].arguments.clear(); }, "other tensors");
-  refused([](Program& p) { p.exchanges[0].way = HostWay::handshake; }, "not of the way");
+  refused([](Program& p) { p.exchanges[0].way = HostWay::handshake; }, "kernels of its way");
+  refused([](Program& p) { p.exchanges[0].way = HostWay::script; }, "called by a break");
   refused([](Program& p) { p.views.back().offset = 0; }, "no slot and header");
-  refused([](Program& p) { p.kernels[1].exchanges = false; }, "without a mailbox");
-  refused([](Program& p) { p.kernels[0].family = "row"; }, "none that calls");
-  refused([](Program& p) { p.bodies[0].nodes[0].args[0] = p.bodies[0].nodes[0].args[1]; }, "");
+  refused([](Program& p) { p.kernels[1].exchanges = false; }, "unlike its family");
+  refused([](Program& p) { p.kernels[0].family = "row"; }, "unlike its family");
+  refused([](Program& p) { p.bodies[0].nodes[0].args[0] = p.bodies[0].nodes[0].args[1]; },
+          "a part of the mailbox");
 }
 
 TEST_CASE("a host node stands in graphs alone") {
