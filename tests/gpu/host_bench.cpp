@@ -84,7 +84,9 @@ Executable make(const ir::Graph& graph, const Store& store, const HostFunctions&
   if (!store.device().simulated()) {
     runtime::compile_modules(p, runtime::Cache::from_environment());
   }
-  return {std::move(p), store, functions, {}, host};
+  Executable e(std::move(p), store, functions, {}, host);
+  e.write("x", random_tensor(e.type("x"), 5, "x"));
+  return e;
 }
 
 void echo(Arguments a, Results r) { r[0].bytes = a[0].bytes; }
@@ -176,8 +178,6 @@ void storm(const Device& device, HostWay way, int launches) {
   };
   Executable first = make(graph.ir(), store, functions(counts[0]));
   Executable second = make(graph.ir(), store, functions(counts[1]));
-  const HostTensor input = random_tensor(first.type("x"), 1, "x");
-  for (Executable* e : {&first, &second}) e->write("x", input);
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -293,7 +293,6 @@ void check_beside(const Device& device) {
                                                            std::this_thread::sleep_for(3ms);
                                                            echo(a, r);
                                                          }}});
-  e.write("x", random_tensor(e.type("x"), 5, "x"));
   std::atomic<bool> stop = false;
   int launches = 0;
   std::jthread launcher([&] {
@@ -323,7 +322,6 @@ void check_forbidden(const Device& device) {
                           echo(a, r);
                         }}},
                       {100ms});
-  e.write("x", random_tensor(e.type("x"), 5, "x"));
   what = [&] { e.launch().wait(); };
   expect(launch(e) == "E0870", "a function that launches");
   std::optional<Executable> other(make(chain(32, true, HostWay::handshake), store, {{"f", echo}}));
