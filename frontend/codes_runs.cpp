@@ -50,9 +50,9 @@ std::vector<CodeInfo> codes_of_runs() {
        "braid compile m.toml --memory-limit 1048576 -o m.braid"},
       {"E0707", "an op stands outside graphs, and the settings do not allow that",
        "replace the op, drop its mark, or set on_break = \"allow\"",
-       "`on_break` is allow, warn or error. A host function, or an op marked `graph = false`, "
-       "cannot "
-       "be in a CUDA graph: the work is cut into several, or host work comes before or after it.",
+       "`on_break` is allow, warn or error. An op marked `graph = false`, or a host function that "
+       "is called by a break (way = \"break\", --host=break), is in no CUDA graph: the work is cut "
+       "into several, or host work comes before or after it.",
        "[compile]\non_break = \"error\"                            # and a node with graph = false",
        "[compile]\non_break = \"warn\""},
       {"E0708", "a program is not one graph alone, and that is required",
