@@ -163,9 +163,9 @@ TEST_CASE("host ways: a model file asks for one") {
     return std::string("none");
   };
   CHECK(wrong(", way = \"handshak\"") ==
-        "E0107 8:101 'way' of a host node is auto, handshake, break or node, not 'handshak'; did "
+        "E0107 8:97 'way' of a host node is auto, handshake, break or node, not 'handshak'; did "
         "you mean 'handshake'?");
-  CHECK(has(wrong(", way = 3"), "E0104 8:101"));
+  CHECK(has(wrong(", way = 3"), "E0104 8:97"));
   CHECK(has(wrong(", wya = \"node\""), "E0102"));
 }
 
