@@ -50,9 +50,9 @@ std::vector<CodeInfo> codes_of_runs() {
        "braid compile m.toml --memory-limit 1048576 -o m.braid"},
       {"E0707", "an op stands outside graphs, and the settings do not allow that",
        "replace the op, drop its mark, or set on_break = \"allow\"",
-       "`on_break` is allow, warn or error. A host function, or an op marked `graph = false`, "
-       "cannot "
-       "be in a CUDA graph: the work is cut into several, or host work comes before or after it.",
+       "`on_break` is allow, warn or error. An op marked `graph = false`, or a host function that "
+       "is called by a break (way = \"break\", --host=break), is in no CUDA graph: the work is cut "
+       "into several, or host work comes before or after it.",
        "[compile]\non_break = \"error\"                            # and a node with graph = false",
        "[compile]\non_break = \"warn\""},
       {"E0708", "a program is not one graph alone, and that is required",
@@ -97,6 +97,11 @@ std::vector<CodeInfo> codes_of_runs() {
        "A loop without a limit ends by its condition alone; a bound on the steps ends an "
        "evaluation "
        "that would go on for ever.",
+       "", ""},
+      {"E0808", "a kernel or library call of the user's without a reference",
+       "name a host function that computes the same as its reference",
+       "The interpreter and the simulator cannot run code that is written for a GPU. They call the "
+       "host function that such a kernel or library function names as its reference.",
        "", ""},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",

@@ -75,6 +75,10 @@ void Chooser::exchange(Frame& f, const Group& group) {
   made.op = op_label(g, op);
   made.place = place_label(g, op.loc);
   made.why = std::string(g.strings[attr.why]);
+  if (const std::string said = fmt::format("{}: ", ir::name_of(attr.way));
+      made.why.starts_with(said)) {
+    made.why.erase(0, said.size());
+  }
 
   std::vector<ValueId> sources;
   ir::Graph body = extract_body(g, group, &sources);

@@ -122,7 +122,8 @@ std::string how_of(const Program& p, const Region& r) {
 
 std::string how_of(const Exchange& e) {
   const bool node = e.way == ir::HostWay::node;
-  return fmt::format("called inside the graph{}: {}", node ? " by a host node" : "", e.why);
+  return fmt::format("called inside the graph by a {}: {}", node ? "host node" : "handshake",
+                     e.why);
 }
 
 /// Kernels that only send, by the op's label.

