@@ -142,9 +142,9 @@ CUDA_HOST_NODE_PARAMS_v2 Mailbox::host_node(uint32_t exchange) {
   return {run_host_node, &sites_[exchange]};
 }
 
-Mailbox::LaunchPtr Mailbox::begin() {
+Mailbox::LaunchPtr Mailbox::begin(CUstream on) {
   auto launch = std::make_shared<Launch>();
-  context_->gate.enter(spins_, *context_->driver);
+  context_->gate.enter(spins_, *context_->driver, [&] { context_->look(on); });
   const std::lock_guard lock(mutex_);
   settle(ended());
   launch->number = next_++;
