@@ -286,11 +286,11 @@ void Mailbox::close() {
     registry.all.erase(this);
   }
   context_->gate.remove(spins_);
+  device_ = {};  // not under the lock, which what runs inside the driver takes
   std::unique_lock lock(mutex_);
   if (!memory_) return;
   close_lines();
   launches_.clear();
-  device_ = {};
   if (leave_until_ == Clock::time_point{}) leave_until_ = Clock::now() + most_to_leave(options_);
   while (!ended_) {
     if (calling_ && Clock::now() > leave_until_) {
