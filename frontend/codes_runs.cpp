@@ -98,6 +98,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "evaluation "
        "that would go on for ever.",
        "", ""},
+      {"E0808", "a kernel without a reference, and no GPU to run it",
+       "name a host function that computes the same as its reference",
+       "The simulator and the interpreter cannot run CUDA C++. They call the host function that a "
+       "kernel names as its reference, with the kernel's tensors.",
+       "[kernels.rope]\nfile = \"rope.cu\"",
+       "[kernels.rope]\nfile = \"rope.cu\"\nreference = \"rope\""},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",
        "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},
@@ -177,6 +183,23 @@ std::vector<CodeInfo> codes_of_runs() {
        "The executable waits for the function; stores and other executables are free.",
        "[&](const Message& m) { executable.run(inputs); }",
        "[&](const Message& m) { queue.push(m); }"},
+      {"E0880", "the compiler refuses a kernel's code", "see the sentence, and the line",
+       "NVRTC compiles the code of [kernels] when the model is compiled for a GPU. Its messages "
+       "are shown with the file and line of the code.",
+       "y[i] = x[i]", "y[i] = x[i];"},
+      {"E0881", "a kernel's function takes other parameters than the model gives it",
+       "change the function, or `parameters` in the model",
+       "They are compared in order, when the code is compiled: an `in` tensor is a pointer to "
+       "const, `out` and `inout` are pointers, numbers come by value. f16 is __half, bf16 "
+       "__nv_bfloat16, i64 long long, b1 bool.",
+       "parameters = [\"in x: f32[T]\", \"out y: f32[T]\"]\n"
+       "__global__ void f(const __half* x, float* y)",
+       "__global__ void f(const float* x, float* y)"},
+      {"E0882", "a kernel's code has no such __global__ function", "use the one suggested",
+       "`function` names it as C++ does: a template with its arguments, a function of a namespace "
+       "with its path.",
+       "function = \"rope\"      # template <int n> __global__ void rope(..)",
+       "function = \"rope<64>\""},
       {"E0901", "`.bir`: a value is used before its definition", "order the lines",
        "The IR is in order: every operand stands above its use.",
        "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "ir/region.hpp"
@@ -12,6 +13,7 @@
 #include "passes/body_key.hpp"
 #include "passes/cost.hpp"
 #include "passes/kernels/family.hpp"
+#include "passes/kernels/user.hpp"
 #include "passes/labels.hpp"
 
 namespace braid {
@@ -24,6 +26,12 @@ using ir::OpKind;
 std::string describe(const ir::Graph& graph, const Group& group) {
   std::string text;
   std::vector<std::string> seen;
+  if (const auto* user = std::get_if<ir::KernelAttr>(&graph.op(group.ops[0]).attrs)) {
+    text = "_" + std::string(graph.strings[user->name].substr(0, 32));
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) || c > 127; }, '_');
+    return text;
+  }
   for (OpId id : group.ops) {
     const std::string m = kind_label(graph, graph.op(id));
     if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
@@ -79,6 +87,7 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
   Kernel k = costed_kernel(name_of(group.family), std::move(body));
   k.symbol = symbol_of(graph, group, XXH3_64bits(text.data(), text.size()));
   k.args = slots_of_body(k.body);
+  if (group.family == FamilyId::user) kernels::describe_user_kernel(k);
   k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
   estimates_.push_back(braid::estimate_us(k, options_.target));
   if (guard) {

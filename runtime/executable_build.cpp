@@ -5,6 +5,7 @@
 #include "ir/diagnostic.hpp"
 #include "runtime/executable_impl.hpp"
 #include "runtime/simulator.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid {
 
@@ -45,7 +46,7 @@ void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions
   }
   place_buffers();
   initial_scalars();
-  load_kernels();
+  load_kernels(host_functions);
   calls = runtime::HostCalls(context, program, host_functions);
   flags = runtime::HostFlags(context, program);
   args.resize(program.bodies.size());
@@ -115,8 +116,15 @@ void Executable::Impl::put_scalar(uint32_t buffer, const HostTensor& value) {
   scalars_changed = true;
 }
 
-void Executable::Impl::load_kernels() {
+void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
   Driver& driver = *context->driver;
+  std::shared_ptr<const HostFunctions> references;
+  const bool users = std::any_of(program.kernels.begin(), program.kernels.end(),
+                                 [](const Kernel& k) { return k.code == Code::user; });
+  if (users && driver.simulated()) {
+    runtime::require_references(program, host_functions);
+    references = std::make_shared<const HostFunctions>(host_functions);
+  }
   for (uint32_t m = 0; m < program.modules.size(); ++m) {
     const std::vector<std::byte> image =
         driver.simulated() ? runtime::simulator_image(program, m) : program.modules[m].image;
@@ -132,10 +140,14 @@ void Executable::Impl::load_kernels() {
         driver.cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
         "cuLibraryLoadData", fmt::format("module {} of {}", m, program.name));
     libraries.emplace_back(context, library);
+    if (references) driver.provide(library, references);
   }
-  for (const Kernel& k : program.kernels) {
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    const Kernel& k = program.kernels[i];
+    const std::string symbol =
+        driver.simulated() ? runtime::simulated_symbol(program, i) : k.symbol;
     CUkernel kernel = nullptr;
-    context->check(driver.cuLibraryGetKernel(&kernel, libraries[k.module].get(), k.symbol.c_str()),
+    context->check(driver.cuLibraryGetKernel(&kernel, libraries[k.module].get(), symbol.c_str()),
                    "cuLibraryGetKernel", k.symbol);
     CUfunction function = nullptr;
     context->check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", k.symbol);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "ir/interpret.hpp"
+#include "runtime/context.hpp"
 #include "runtime/simulator_state.hpp"
 
 namespace braid::runtime::sim {
@@ -125,7 +126,11 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
   ir::TensorMap outputs;
   ir::Observed sent;
   try {
-    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide, {}, &sent);
+    const HostFunctions none;
+    std::optional<InHostCall> inside;
+    if (call.references) inside.emplace();
+    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide,
+                            call.references ? *call.references : none, &sent);
   } catch (const std::bad_alloc&) {
     fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
     return false;

@@ -6,15 +6,19 @@
 #include "passes/kernels/dot.hpp"
 #include "passes/kernels/in_place.hpp"
 #include "passes/kernels/row.hpp"
+#include "passes/kernels/user.hpp"
 
 namespace braid::kernels {
 namespace {
 
+std::vector<InPlace> nothing_in_place(const ir::Graph&, const Target&) { return {}; }
+
 constexpr Family kFamilies[] = {
     {"row", row_refuses, row_emit, in_place_slots, row_work},
     // Blocks read operands while others write, and addends between stores: nothing.
-    {"dot", dot_refuses, dot_emit,
-     [](const ir::Graph&, const Target&) { return std::vector<InPlace>(); }, dot_work},
+    {"dot", dot_refuses, dot_emit, nothing_in_place, dot_work},
+    // Nobody knows what the code does.
+    {"user", user_refuses, user_emit, nothing_in_place, user_work},
 };
 
 }  // namespace
