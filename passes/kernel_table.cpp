@@ -43,6 +43,14 @@ std::string describe(const ir::Graph& graph, const Group& group) {
   return text;
 }
 
+/// What a symbol's hash is made from.
+std::string hashed_text(const ir::Graph& body, const Group& group) {
+  if (group.family != FamilyId::user) return ir::print(body);
+  ir::Graph anywhere = body;
+  kernels::drop_folders(anywhere);
+  return ir::print(anywhere);
+}
+
 /// Leading arguments are the body's inputs and params, the rest its outputs.
 std::vector<ArgSlot> slots_of_body(const ir::Graph& body) {
   std::vector<ArgSlot> slots;
@@ -83,7 +91,7 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
       kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
   if (!added) return it->second;
   const std::string text =
-      fmt::format("{}\n{}{}", name_of(group.family), ir::print(body), condition);
+      fmt::format("{}\n{}{}", name_of(group.family), hashed_text(body, group), condition);
   Kernel k = costed_kernel(name_of(group.family), std::move(body));
   k.symbol = symbol_of(graph, group, XXH3_64bits(text.data(), text.size()));
   k.args = slots_of_body(k.body);

@@ -229,7 +229,19 @@ Module user_module(const ir::Graph& body, std::string_view arch) {
   return m;
 }
 
+void drop_folders(ir::Graph& body) {
+  for (ir::Op& op : body.ops()) {
+    auto* a = std::get_if<ir::KernelAttr>(&op.attrs);
+    if (!a) continue;
+    const std::string file(body.strings[a->file]);
+    a->file = body.strings.intern(file.substr(file.rfind('/') + 1));
+    a->include.clear();
+    a->line = 1;
+  }
+}
+
 void drop_code(ir::Graph& body) {
+  drop_folders(body);
   for (ir::Op& op : body.ops()) {
     if (auto* a = std::get_if<ir::KernelAttr>(&op.attrs)) a->code = {};
   }

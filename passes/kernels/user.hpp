@@ -24,7 +24,10 @@ void describe_user_kernel(Kernel& k);
 Module user_module(const ir::Graph& body, std::string_view arch);
 /// What the texts of user_emit need, once behind the code.
 std::string_view user_helpers();
-/// The body without the text of its code, which its module has.
+/// What of the attributes depends on where the model lies, or on what else its file holds, is
+/// dropped from a body: folders, and the line.
+void drop_folders(ir::Graph& body);
+/// The same, and the text of the code, which the module has.
 void drop_code(ir::Graph& body);
 
 /// Throws Error E0324 for every kernel of a static graph that the target cannot launch.

@@ -79,8 +79,8 @@ class RandomProgram {
     return low + static_cast<int>(random_() % static_cast<uint64_t>(high - low + 1));
   }
   template <class T>
-  T pick(std::vector<T> from) {
-    return from[random_() % from.size()];
+  T pick(std::initializer_list<T> from) {
+    return from.begin()[random_() % from.size()];
   }
   Tensor value() { return values_[random_() % values_.size()]; }
 
@@ -204,7 +204,7 @@ double tolerance(DType t) {
 }
 
 /// Empty if the tensors are equal within what the dtype allows.
-std::string differs(const std::string& what, const HostTensor& got, const ir::WideTensor& want) {
+std::string differs(const std::string& what, const HostTensor& got, const WideTensor& want) {
   const double error = relative_error(got, want);
   if (error <= tolerance(got.type.dtype)) return {};
   return fmt::format("{} {}: relative error {:.3g}", what, to_string(got.type), error);

@@ -52,6 +52,17 @@ Program one(const std::string& code, const std::string& function = "f",
   return compile(g);
 }
 
+/// Where there is no NVRTC nothing is tested here.
+bool has_nvrtc() {
+  try {
+    runtime::nvrtc();
+    return true;
+  } catch (const NoDevice& e) {
+    MESSAGE("skipped: ", e.what());
+    return false;
+  }
+}
+
 std::vector<Diagnostic> mistakes(Program p) {
   try {
     runtime::compile_modules(p, runtime::Cache());
@@ -64,6 +75,7 @@ std::vector<Diagnostic> mistakes(Program p) {
 }  // namespace
 
 TEST_CASE("nvrtc: the example with a template, from the cache, and from a file") {
+  if (!has_nvrtc()) return;
   const TomlModel model = load_toml(kExamples + "/rope.toml");
   Program p = compile(*model.graph);
   const TempFolder folder;
@@ -97,6 +109,7 @@ TEST_CASE("nvrtc: the example with a template, from the cache, and from a file")
 }
 
 TEST_CASE("nvrtc: every dtype and kind of number") {
+  if (!has_nvrtc()) return;
   struct Case {
     const char* dtype;
     std::vector<const char*> types;
@@ -133,6 +146,7 @@ TEST_CASE("nvrtc: every dtype and kind of number") {
 }
 
 TEST_CASE("nvrtc: mistakes in the code stand at its file and line") {
+  if (!has_nvrtc()) return;
   const auto wrong =
       mistakes(one("__global__ void f(const float* x, float* y, int n) {\n"
                    "  y[0] = x[0]\n"
@@ -157,6 +171,7 @@ TEST_CASE("nvrtc: mistakes in the code stand at its file and line") {
 }
 
 TEST_CASE("nvrtc: what a function takes is compared with what the model gives it") {
+  if (!has_nvrtc()) return;
   const auto only = [](const std::vector<Diagnostic>& all) {
     REQUIRE(all.size() == 1);
     return all[0];
@@ -202,6 +217,7 @@ TEST_CASE("nvrtc: what a function takes is compared with what the model gives it
 }
 
 TEST_CASE("nvrtc: includes, and the cache, which sees what they hold") {
+  if (!has_nvrtc()) return;
   const TempFolder folder, kept;
   const std::string code =
       "#include \"size.cuh\"\n"
