@@ -133,12 +133,6 @@ class Call {
     for (const std::string& text : p.extents) {
       const std::optional<ir::Extent> e = extent(text, p.text());
       if (!e) return std::nullopt;
-      if (*e != ir::Extent(e->factor)) {
-        fail("E0321", fmt::format("'{}': a tensor's extent is exact: ceil stands in launches and "
-                                  "numbers alone",
-                                  p.text()));
-        return std::nullopt;
-      }
       t.shape.push_back(e->factor);
     }
     return t;

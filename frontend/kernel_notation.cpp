@@ -44,6 +44,15 @@ std::string_view take_word(std::string_view& s) {
   return word;
 }
 
+/// Whether a ceil stands in it.
+bool rounds(std::string_view text) {
+  for (size_t at = text.find("ceil"); at != text.npos; at = text.find("ceil", at + 1)) {
+    if (at > 0 && is_word(text[at - 1])) continue;
+    if (trimmed(text.substr(at + 4)).starts_with('(')) return true;
+  }
+  return false;
+}
+
 /// The parts between commas that stand in no parentheses.
 std::vector<std::string> parts_of(std::string_view list) {
   std::vector<std::string> parts;
@@ -253,6 +262,7 @@ std::optional<KernelParameter> parse_kernel_parameter(std::string_view text, std
   p.extents = parts_of(rest);
   for (const std::string& e : p.extents) {
     if (e.empty()) return fail("an extent is missing between the commas");
+    if (rounds(e)) return fail("a tensor's extent is exact: ceil stands in launches and numbers");
   }
   return p;
 }

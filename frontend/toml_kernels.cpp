@@ -117,6 +117,7 @@ class KernelReader {
       places.push_back(item.place);
     }
     bound_ = bound_names(k.parameters);
+    lost_ = places.size() < e->value.items.size();
     for (size_t i = 0; i < k.parameters.size(); ++i) {
       KernelParameter& p = k.parameters[i];
       for (std::string& x : p.extents) x = in_model_terms(x, places[i]);
@@ -145,7 +146,7 @@ class KernelReader {
                                        [](unsigned char c) { return std::isalnum(c) || c == '_'; });
         return plain || it->second == text ? it->second : "(" + it->second + ")";
       }
-      if (!bound_.contains(name) && !report_.section_lost) {
+      if (!bound_.contains(name) && !lost_ && !report_.section_lost) {
         std::vector<std::string> known(bound_.begin(), bound_.end());
         for (const auto& [dim, what] : texts_) known.push_back(dim);
         const std::string near = suggest(name, known);
@@ -218,6 +219,7 @@ class KernelReader {
   Report& report_;
   std::map<std::string, std::string, std::less<>> texts_;
   std::set<std::string, std::less<>> bound_;
+  bool lost_ = false;  // a parameter could not be read, so what it binds is not known
 };
 
 std::string listed(const KernelDeclaration& k, bool operands) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <set>
 #include <sstream>
 
 #include "runtime/nvrtc_user.hpp"
@@ -177,6 +178,7 @@ Diagnostic of_checks(const Message& m, const Module& module, const std::string& 
 std::vector<Diagnostic> mistakes_in(std::string_view log, const Module& module,
                                     const std::vector<std::string>& functions) {
   std::vector<Diagnostic> code, checks, names;
+  std::set<std::string> missing;  // functions of which nothing more is to be said
   for (const Message& m : messages_of(log)) {
     if (m.file.starts_with(kList)) {
       for (const std::string& f : functions) {
@@ -195,7 +197,9 @@ std::vector<Diagnostic> mistakes_in(std::string_view log, const Module& module,
       const size_t at = m.file.find(": ");
       std::string function = at == std::string::npos ? "" : m.file.substr(at + 2);
       if (function.ends_with('>')) function.pop_back();
+      if (missing.contains(function)) continue;
       checks.push_back(of_checks(m, module, function));
+      if (checks.back().code == "E0882") missing.insert(function);
     } else {
       code.push_back(of_code(m));
     }

@@ -1,6 +1,6 @@
 // Kernels of the user's on a GPU or the simulator: random programs of our ops and of kernels with
 // random parameters, against the interpreter, which calls the kernels' references.
-//   braid_kernel_tests [--device D] [--seed N] [--programs N] [--only I]
+//   braid_kernel_tests [--device D] [--seed N] [--programs N] [--only I] [--compile 1]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 
 #include "frontend/compile.hpp"
 #include "ir/interpret.hpp"
+#include "runtime/nvrtc.hpp"
 
 namespace braid {
 namespace {
@@ -21,6 +22,7 @@ struct Arguments {
   std::string device = "sim";
   uint64_t seed = 1;
   int programs = 100, only = -1;
+  bool compile = false;  // the code too where the device is the simulator
 };
 
 const char* cpp_type(DType t) {
@@ -210,11 +212,28 @@ std::string differs(const std::string& what, const HostTensor& got, const WideTe
   return fmt::format("{} {}: relative error {:.3g}", what, to_string(got.type), error);
 }
 
-std::string run_one(const Device& device, uint64_t seed) {
+Options random_options(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Options o;
+  o.verify = true;
+  o.fuse = random() % 4 != 0;
+  o.group = random() % 4 != 0;
+  o.simplify = random() % 4 != 0;
+  o.reuse = random() % 4 != 0;
+  o.streams = static_cast<int>(1 + random() % 4);
+  o.force_lanes = random() % 2 == 0;
+  return o;
+}
+
+std::string run_one(const Device& device, uint64_t seed, bool compile_too) {
   const RandomProgram program(seed);
   const ir::Graph& graph = program.graph().ir();
   Store store(device);
-  Executable e = build(program.graph(), store, {}, program.references());
+  if (compile_too) {
+    Program p = compile(program.graph(), random_options(seed));
+    runtime::compile_modules(p, runtime::Cache());
+  }
+  Executable e = build(program.graph(), store, random_options(seed), program.references());
   for (const LaunchMode mode : {LaunchMode::graph, LaunchMode::graph, LaunchMode::stream}) {
     std::map<std::string, HostTensor> inputs;
     ir::TensorMap wide, params;
@@ -257,6 +276,7 @@ int main_of(int argc, char** argv) {
     if (flag == "--device") a.device = argv[i + 1];
     if (flag == "--seed") a.seed = std::strtoull(argv[i + 1], nullptr, 10);
     if (flag == "--programs") a.programs = std::atoi(argv[i + 1]);
+    if (flag == "--compile") a.compile = std::strcmp(argv[i + 1], "0") != 0;
     if (flag == "--only") a.only = std::atoi(argv[i + 1]);
   }
   std::optional<Device> device;
@@ -273,7 +293,7 @@ int main_of(int argc, char** argv) {
     if (a.only >= 0 && i != a.only) continue;
     std::string wrong;
     try {
-      wrong = run_one(*device, a.seed * 1000 + static_cast<uint64_t>(i));
+      wrong = run_one(*device, a.seed * 1000 + static_cast<uint64_t>(i), a.compile);
     } catch (const Error& e) {
       wrong = render(e.diagnostics());
     } catch (const std::exception& e) {
