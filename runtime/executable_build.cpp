@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/diagnostic.hpp"
+#include "ir/kernel_launch.hpp"
 #include "runtime/executable_impl.hpp"
 #include "runtime/simulator.hpp"
 #include "runtime/user_kernels.hpp"
@@ -154,12 +155,12 @@ void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
     // Loading is lazy by default, and a first load waits for the GPU to be idle.
     context->check(driver.cuFuncLoad(function), "cuFuncLoad", k.symbol);
     constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
-    if (k.launch.shared_bytes > kSharedWithoutAsking) {
+    const uint32_t shared = most_shared_bytes(program, k);
+    if (shared > kSharedWithoutAsking) {
       context->check(
           driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                    static_cast<int>(k.launch.shared_bytes)),
-          "cuFuncSetAttribute",
-          fmt::format("{}, {} bytes of shared memory", k.symbol, k.launch.shared_bytes));
+                                    static_cast<int>(shared)),
+          "cuFuncSetAttribute", fmt::format("{}, {} bytes of shared memory", k.symbol, shared));
     }
     functions.push_back(function);
   }

@@ -6,7 +6,7 @@
 #include <climits>
 #include <cstring>
 
-#include "ir/kernel_scalar.hpp"
+#include "ir/kernel_launch.hpp"
 #include "runtime/simulator_state.hpp"
 #include "runtime/user_kernels.hpp"
 

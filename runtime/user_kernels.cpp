@@ -6,7 +6,7 @@
 
 #include "ir/diagnostic.hpp"
 #include "ir/host_lookup.hpp"
-#include "ir/kernel_scalar.hpp"
+#include "ir/kernel_launch.hpp"
 
 namespace braid::runtime {
 namespace {

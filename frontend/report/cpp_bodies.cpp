@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "frontend/report/cpp_emitter.hpp"
-#include "ir/kernel_scalar.hpp"
+#include "ir/kernel_launch.hpp"
 
 namespace braid::cpp_text {
 namespace {
@@ -68,10 +68,11 @@ void Emitter::kernels() {
     put("  CALL(cuLibraryGetKernel(&kernel, module{}, {}));\n", k.module, literal(k.symbol));
     put("  CALL(cuKernelGetFunction(&{}.function, kernel));\n", name);
     put("  CALL(cuFuncLoad({}.function));\n", name);
-    if (k.launch.shared_bytes > kSharedWithoutAsking) {
+    const uint32_t shared = most_shared_bytes(p_, k);
+    if (shared > kSharedWithoutAsking) {
       put("  CALL(cuFuncSetAttribute({}.function, "
           "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, {}));\n",
-          name, k.launch.shared_bytes);
+          name, shared);
     }
   }
   put("}}\n");

@@ -100,6 +100,8 @@ TEST_CASE("kernels: the example turns as ops do, as a graph and one by one") {
       CHECK(ir::print(k.body).find("__global__") == std::string::npos);
     }
     CHECK(users == 1);  // both nodes share it
+    CHECK(p.graphs == 1);
+    CHECK(p.bodies[0].lanes > 1);
 
     Graph g("reference");
     const Tensor x = g.input("x", {f32, {rows, 128}});
@@ -110,7 +112,9 @@ TEST_CASE("kernels: the example turns as ops do, as a graph and one by one") {
     const Tensor q = rope_of_ops(matmul(x, weight("wq", 128, 64)), cos, sin);
     const Tensor k = rope_of_ops(matmul(x, weight("wk", 128, 64)), cos, sin);
     const Tensor h = attention(q, k, matmul(x, weight("wv", 128, 64)), {.causal = true});
-    g.output("y", matmul(h, weight("wo", 64, 128)));
+    const Tensor f2 = gelu(matmul(x, weight("w1", 128, 512)));
+    const Tensor f4 = gelu(matmul(f2, weight("w2", 512, 256)));
+    g.output("y", matmul(h, weight("wo", 64, 128)) + matmul(f4, weight("w3", 256, 128)));
     g.output("q", q);
 
     Store store(Device::open("sim")), other(Device::open("sim"));
