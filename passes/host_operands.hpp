@@ -1,4 +1,4 @@
-// Host operands: what a host op, a branch or a loop takes lies in memory as a whole.
+// Host operands: what a host op, a branch, a loop or code of the user's takes lies in memory as a whole.
 // needs: a static graph. breaks: nothing.
 #pragma once
 

@@ -7,6 +7,7 @@
 #include "passes/kernels/exchange.hpp"
 #include "passes/kernels/in_place.hpp"
 #include "passes/kernels/row.hpp"
+#include "passes/kernels/user.hpp"
 
 namespace braid::kernels {
 namespace {
@@ -20,6 +21,8 @@ constexpr Family kFamilies[] = {
     {"exchange", exchange_refuses, exchange_emit, nothing_in_place, exchange_work},
     {"post", exchange_refuses, post_emit, nothing_in_place, exchange_work},
     {"fetch", fetch_refuses, fetch_emit, nothing_in_place, exchange_work},
+    // Nobody knows what the code does.
+    {"user", user_refuses, user_emit, nothing_in_place, user_work},
 };
 
 }  // namespace
