@@ -69,7 +69,6 @@ class Pricer {
         break;
       case OpKind::kernel:
       case OpKind::library:
-      case OpKind::compact:
         price_.apart = true;
         break;
       default:

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -336,7 +337,9 @@ std::string kernel_text(const Program& p, const Node& node) {
   if (k.parts > 1) out += fmt::format(", {} parts in one launch", k.parts);
   out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
                      human_bytes(k.bytes_moved), node.estimate_us);
-  return out + (uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n");
+  out += uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n";
+  const std::string room = room_text(k);
+  return out + (room.empty() ? "" : "  sized by the device: " + room + "\n");
 }
 
 std::string explain_node(const Program& p, const PlanIndex& index, Ref r, const WhyApart& why) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ir/diagnostic.hpp"
+#include "passes/kernels/compact.hpp"
 #include "passes/kernels/dot.hpp"
 #include "passes/kernels/in_place.hpp"
 #include "passes/kernels/row.hpp"
@@ -15,6 +16,9 @@ constexpr Family kFamilies[] = {
     // Blocks read operands while others write, and addends between stores: nothing.
     {"dot", dot_refuses, dot_emit,
      [](const ir::Graph&, const Target&) { return std::vector<InPlace>(); }, dot_work},
+    // A block reads rows that another one has written over by then: nothing.
+    {"compact", compact_refuses, compact_emit,
+     [](const ir::Graph&, const Target&) { return std::vector<InPlace>(); }, compact_work},
 };
 
 }  // namespace

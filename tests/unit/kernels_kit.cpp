@@ -112,6 +112,10 @@ Body::V Body::scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis)
                     .attrs = ir::ScatterAttr{axis, fn},
                     .operands = {x, indices, updates}});
 }
+Body& Body::compact(V mask, V rows) {
+  const V made = graph.add({.kind = ir::OpKind::compact, .operands = {mask, rows}});
+  return out(made).out({made.index + 1});
+}
 Body& Body::out(V v) {
   graph.outputs.push_back({fmt::format("r{}", graph.outputs.size()), v, {}});
   return *this;
