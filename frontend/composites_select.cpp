@@ -167,9 +167,11 @@ Unique unique(In x) {
   const Tensor first = logical_not(at(seen));
   Tensor before = less(at(other), at(mine));
   if (is_float(key.dtype())) {  // NaNs come last, each a value of its own
-    const Tensor nan = not_equal(at(mine), at(mine)), is_number = equal(at(other), at(other));
-    before = logical_or(at(before),
-                        at(logical_and(at(nan), at(logical_or(at(is_number), at(earlier))))));
+    const Tensor nan = not_equal(at(mine), at(mine)), number = equal(at(other), at(other));
+    // Not `earlier` once more: one op for both reductions would go to memory, a square of n.
+    const Tensor above = greater(at(i), at(j));
+    const Tensor less_than_nan = logical_or(at(number), at(above));
+    before = logical_or(at(before), at(logical_and(at(nan), at(less_than_nan))));
   }
   const Tensor counts = logical_and(at(before), at(along_axis(first, 1)));
   const Tensor rank = sum(at(cast(at(counts), i32)), others);

@@ -42,7 +42,7 @@ Plan plan_of(const ir::Graph& body, const Target& target, uint32_t parts) {
     throw TooLarge(fmt::format("it would choose among {} rows, {} is the most", p.rows, kMaxRows));
   }
   constexpr int64_t kBytesOfABlock = 32 * 1024;
-  constexpr int64_t kManyRows = 32 * 1024;  // whose mask takes more threads to read
+  constexpr int64_t kManyRows = 1024;  // more threads have more loads on their way
   if (p.rows > kManyRows) p.threads = 512;
   const auto divide = [](int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); };
   const int64_t most = std::max<int64_t>(target.sms / parts, 1);
@@ -213,6 +213,7 @@ class Writer {
                           store_text(rows.dtype, value)));
     }
     const std::vector<std::string> lines = w_.close();
+    w_.line("#pragma unroll 4");
     w_.block(fmt::format("for ({} i = thread; i < ({})found * {}; i += {})", type, type, p_.inner,
                          p_.threads),
              lines);

@@ -200,14 +200,16 @@ TEST_CASE("unique: zeros of both signs are one value, NaNs are each their own, a
 }
 
 TEST_CASE("unique's squares need no memory") {
-  Graph g;
-  const Unique u = unique(g.input("x", {f32, {1000}}));
-  g.output("values", u.values);
-  g.output("n", u.count);
-  g.output("inverse", u.inverse);
-  const Program p = compile(g);
-  for (const Buffer& b : p.buffers) CHECK(b.bytes <= 4000);
-  CHECK(p.graphs == 1);
+  for (DType t : {f32, f64, i32, b1}) {
+    Graph g;
+    const Unique u = unique(g.input("x", {t, {1000}}));
+    g.output("values", u.values);
+    g.output("n", u.count);
+    g.output("inverse", u.inverse);
+    const Program p = compile(g);
+    for (const Buffer& b : p.buffers) CHECK(b.bytes <= 8000);
+    CHECK(p.graphs == 1);
+  }
 }
 
 TEST_CASE("reductions and softmax over the first elements of an axis") {
@@ -378,10 +380,11 @@ TEST_CASE("sparse attention is right for no key, some and all, in one graph") {
   const Device device = Device::open("sim");
   Store store(device);
   MessageOptions messages;
-  std::vector<double> printed;
+  std::vector<double> printed, items;
   messages.on_message = [&](const Message& m) {
     CHECK(m.text == "keys");
-    printed.push_back(static_cast<double>(m.value.int_at(0)));
+    (m.kind == ir::MessageKind::item ? items : printed)
+        .push_back(static_cast<double>(m.value.int_at(0)));
   };
   Options options;
   options.require_single_graph = true;
@@ -400,6 +403,7 @@ TEST_CASE("sparse attention is right for no key, some and all, in one graph") {
     }
     e.set("threshold", threshold);
     printed.clear();
+    items.clear();
     const std::map<std::string, HostTensor> out = e.run(inputs);
     // The same as dense attention with a mask.
     size_t count = 0;
@@ -411,6 +415,7 @@ TEST_CASE("sparse attention is right for no key, some and all, in one graph") {
     if (threshold == all) CHECK(count == keys);
     CHECK(out.at("n").int_at(0) == static_cast<int64_t>(count));
     CHECK(printed == std::vector<double>{static_cast<double>(count)});
+    CHECK(items == printed);
     const auto at = [&](const char* name, size_t i) {
       return inputs.at(name).at(static_cast<int64_t>(i));
     };
