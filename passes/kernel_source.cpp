@@ -51,15 +51,18 @@ kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
 
 void write_sources(Program& p, const Options& o) {
   p.modules.clear();
+  size_t written = 0;
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     Kernel& k = p.kernels[i];
-    kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
-    if (i % kKernelsPerModule == 0) {
-      p.modules.push_back({std::string(kernels::prelude()), o.target.arch, {}});
+    if (k.code == Code::generated) {
+      kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
+      if (written++ % kKernelsPerModule == 0) {
+        p.modules.push_back({std::string(kernels::prelude()), o.target.arch, {}});
+      }
+      p.modules.back().source += "\n" + emitted.text;
+      k.launch = emitted.launch;
+      k.module = static_cast<uint32_t>(p.modules.size() - 1);
     }
-    p.modules.back().source += "\n" + emitted.text;
-    k.launch = emitted.launch;
-    k.module = static_cast<uint32_t>(p.modules.size() - 1);
     if (o.progress && !o.progress("kernel source", static_cast<int64_t>(i + 1),
                                   static_cast<int64_t>(p.kernels.size()))) {
       throw_error("E0703", "compilation was cancelled");

@@ -42,6 +42,9 @@ class Body {
   V scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis);
   /// Both results are outputs.
   Body& compact(V mask, V rows);
+  /// A host op; gives its results.
+  std::vector<V> host(std::string_view function, std::vector<V> operands,
+                      std::vector<TensorType> results);
   V send(V ring, ir::SendAttr attr, V value, std::vector<V> numbers = {});
   Body& out(V v);
   TensorType type(V v) const { return graph.type(v); }
@@ -61,6 +64,7 @@ struct KernelCase {
   bool local_memory = false;  // allowed to use it
   uint32_t parts = 1;
   std::optional<kernels::Guard> guard{};
+  bool exchanges = false;  // it takes a slot and the header of a mailbox as well
   /// In place of the family's.
   std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol)> writes{};
 
