@@ -163,6 +163,24 @@ std::vector<CodeInfo> codes_of_runs() {
        "It runs inside a launch, which holds locks that such a call would wait for.",
        "[&](auto in, auto out) { other.run(inputs); }",
        "[&](auto in, auto out) { queue.push(in[0]); }"},
+      {"E0870", "a host function failed that a graph calls", "mend what it says it threw",
+       "The ticket of the launch says so. The graph went on with zeros in place of the results, "
+       "and "
+       "no other function was called for that launch: what it wrote into outputs and params means "
+       "nothing. Later launches are not concerned.",
+       "[](auto in, auto out) { throw std::runtime_error(\"no more data\"); }",
+       "[](auto in, auto out) { out[0].set(0, next()); }"},
+      {"E0871", "a host function that a graph calls did not answer in time",
+       "let it not call CUDA nor wait for a launch, or give it longer: HostOptions::deadline",
+       "The graph waits for it and keeps the GPU, so it waits 10 s unless told otherwise. The "
+       "launch "
+       "went on with zeros, and so did those behind it that were under way, without a call.",
+       "[&](auto in, auto out) { queue.wait_for_the_next_launch(out[0]); }",
+       "[&](auto in, auto out) { queue.take_if_there(out[0]); }"},
+      {"E0872", "a launch while a host function has not returned that did not answer in time",
+       "launch again when it has returned", "Its executable is usable again from then on.",
+       "while (true) try { e.launch().wait(); } catch (const braid::Error&) {}",
+       "while (true) try { e.launch().wait(); } catch (const braid::Error&) { wait_a_little(); }"},
       {"E0860", "a check in the model failed", "print what it takes, or what that is computed from",
        "The launch ran to its end, and later launches are not concerned; waiting for this one "
        "tells.",
@@ -188,6 +206,23 @@ std::vector<CodeInfo> codes_of_runs() {
        "thread "
        "has to answer while it runs, which a list of calls does not show.",
        "braid inspect m.toml --format=cpp", "braid inspect m.toml --format=cpp --host=break"},
+      {"E0880", "the compiler refuses a kernel's code", "see the sentence, and the line",
+       "NVRTC compiles the code of [kernels] when the model is compiled for a GPU. Its messages "
+       "are shown with the file and line of the code.",
+       "y[i] = x[i]", "y[i] = x[i];"},
+      {"E0881", "a kernel's function takes other parameters than the model gives it",
+       "change the function, or `parameters` in the model",
+       "They are compared in order, when the code is compiled: an `in` tensor is a pointer to "
+       "const, `out` and `inout` are pointers, numbers come by value. f16 is __half, bf16 "
+       "__nv_bfloat16, i64 long long, b1 bool.",
+       "parameters = [\"in x: f32[T]\", \"out y: f32[T]\"]\n"
+       "__global__ void f(const __half* x, float* y)",
+       "__global__ void f(const float* x, float* y)"},
+      {"E0882", "a kernel's code has no such __global__ function", "use the one suggested",
+       "`function` names it as C++ does: a template with its arguments, a function of a namespace "
+       "with its path.",
+       "function = \"rope\"      # template <int n> __global__ void rope(..)",
+       "function = \"rope<64>\""},
       {"E0901", "`.bir`: a value is used before its definition", "order the lines",
        "The IR is in order: every operand stands above its use.",
        "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",
