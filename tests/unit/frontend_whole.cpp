@@ -152,5 +152,5 @@ TEST_CASE("random graphs with host calls and ops outside graphs run as the inter
   }
   CHECK(counts.calls > test::rounds(300));
   CHECK(counts.inside > test::rounds(300));
-  CHECK(counts.bodies > test::rounds(600));
+  CHECK(counts.bodies > test::rounds(500));
 }
