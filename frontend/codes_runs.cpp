@@ -206,6 +206,23 @@ std::vector<CodeInfo> codes_of_runs() {
        "thread "
        "has to answer while it runs, which a list of calls does not show.",
        "braid inspect m.toml --format=cpp", "braid inspect m.toml --format=cpp --host=break"},
+      {"E0880", "the compiler refuses a kernel's code", "see the sentence, and the line",
+       "NVRTC compiles the code of [kernels] when the model is compiled for a GPU. Its messages "
+       "are shown with the file and line of the code.",
+       "y[i] = x[i]", "y[i] = x[i];"},
+      {"E0881", "a kernel's function takes other parameters than the model gives it",
+       "change the function, or `parameters` in the model",
+       "They are compared in order, when the code is compiled: an `in` tensor is a pointer to "
+       "const, `out` and `inout` are pointers, numbers come by value. f16 is __half, bf16 "
+       "__nv_bfloat16, i64 long long, b1 bool.",
+       "parameters = [\"in x: f32[T]\", \"out y: f32[T]\"]\n"
+       "__global__ void f(const __half* x, float* y)",
+       "__global__ void f(const float* x, float* y)"},
+      {"E0882", "a kernel's code has no such __global__ function", "use the one suggested",
+       "`function` names it as C++ does: a template with its arguments, a function of a namespace "
+       "with its path.",
+       "function = \"rope\"      # template <int n> __global__ void rope(..)",
+       "function = \"rope<64>\""},
       {"E0901", "`.bir`: a value is used before its definition", "order the lines",
        "The IR is in order: every operand stands above its use.",
        "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",

@@ -4,21 +4,34 @@
 
 #include <algorithm>
 
+#include "ir/code_op.hpp"
 #include "ir/region.hpp"
 #include "passes/pipeline.hpp"
 #include "runtime/nvrtc.hpp"
 
 namespace braid {
+namespace {
+
+/// Whether code of the user's writes a param of the Store's.
+bool changes_param(const ir::Graph& g, const ir::Op& op) {
+  if (!ir::runs_code(op.kind)) return false;
+  return std::any_of(op.operands.begin(), op.operands.end(), [&](ir::ValueId v) {
+    return g.value(v).state &&
+           std::holds_alternative<ir::ParamAttr>(g.op(ir::param_of(g, v)).attrs);
+  });
+}
+
+}  // namespace
 
 Program compile(ir::Graph graph, const Options& options) {
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);
   bool changes = false;
   ir::for_each_graph(graph, [&](const ir::Graph& g) {
-    changes = changes || std::any_of(g.ops().begin(), g.ops().end(), [](const ir::Op& op) {
+    changes = changes || std::any_of(g.ops().begin(), g.ops().end(), [&](const ir::Op& op) {
                 const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
                 return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update ||
-                       op.kind == ir::OpKind::send || (host && !host->pure);
+                       op.kind == ir::OpKind::send || (host && !host->pure) || changes_param(g, op);
               });
   });
   if (graph.outputs.empty() && !changes) {

@@ -130,6 +130,14 @@ class Expander {
   void simple_node(const Node& n, Env& env) {
     const Where where(n.place);
     const std::vector<In> in = operands(n.in, n, env);
+    if (n.kind == Node::Kind::op && n.op->build_all) {
+      std::vector<Tensor> results = build_all(n, in);
+      results.resize(n.out.size());
+      // One op may have made several: it is called as the first of them.
+      for (size_t i = results.size(); i-- > 0;) results[i].named(n.out[i].text);
+      for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
+      return;
+    }
     if (n.kind == Node::Kind::op) {
       const Tensor result = build(n, in);
       // An op that changes nothing hands back its operand, which keeps its own name.
@@ -144,6 +152,7 @@ class Expander {
       if (!results.empty()) results[0].named(n.out[0].text);
       return;
     }
+    if (n.kind == Node::Kind::kernel) return kernel(n, env, where);
     if (is_message(n.kind)) return message(n, in[0]);
     const Tensor param = env.params.at(n.target);
     const size_t ops = graph_.ir_graph().ops().size();
@@ -158,6 +167,21 @@ class Expander {
     if (changed && !n.out.empty()) {
       set(env, n, 0, graph_.read(param, where).named(n.out[0].text));
     }
+  }
+
+  void kernel(const Node& n, Env& env, const Where& where) {
+    const KernelDeclaration& k = model_.kernels.at(n.target);
+    std::vector<In> in;
+    for (const KernelParameter& p : k.parameters) {
+      if (!p.is_operand()) continue;
+      const std::string& name = n.in[in.size()].name;
+      const bool changed = p.role == KernelParameter::Role::inout &&
+                           std::find(n.changes.begin(), n.changes.end(), name) != n.changes.end();
+      in.emplace_back(changed ? env.params.at(name) : find(env, name), where);
+    }
+    const std::vector<Tensor> results = graph_.kernel(k.spec, std::move(in), where);
+    for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
+    if (!results.empty() && !n.out.empty()) results[0].named(n.out[0].text);
   }
 
   void message(const Node& n, const In& x) {
@@ -256,6 +280,12 @@ class Expander {
     const Scope scope = graph_.scope(n.out[0].text);
     const Calling calling(graph_.impl(), n.op->name);
     return n.op->build({graph_, in, n.attrs, Where(n.place)});
+  }
+
+  std::vector<Tensor> build_all(const Node& n, const std::vector<In>& in) {
+    const Scope scope = graph_.scope(n.out[0].text);
+    const Calling calling(graph_.impl(), n.op->name);
+    return n.op->build_all({graph_, in, n.attrs, Where(n.place)});
   }
 
   bool is_operand(Tensor result, const std::vector<In>& in) {

@@ -16,6 +16,7 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"assign", Node::Kind::assign},
     {"update", Node::Kind::update},
     {"host", Node::Kind::host},
+    {"kernel", Node::Kind::kernel},
     {"if", Node::Kind::branch_if},
     {"switch", Node::Kind::branch_switch},
     {"while", Node::Kind::loop_while},
@@ -25,7 +26,7 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"check", Node::Kind::check},
 };
 constexpr std::string_view kKindNames =
-    "op, block, assign, update, host, if, switch, while, loop, print, item and check";
+    "op, block, assign, update, host, kernel, if, switch, while, loop, print, item and check";
 
 std::string count(int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
@@ -55,6 +56,7 @@ class NodeReader {
     const bool complete = kind->key == "op"       ? read_op(item, node)
                           : kind->key == "block"  ? read_block(item, node)
                           : kind->key == "host"   ? read_host(item, node)
+                          : kind->key == "kernel" ? read_kernel(item, node)
                           : is_region(node.kind)  ? read_region(item, node)
                           : is_message(node.kind) ? read_message(item, node)
                                                   : read_state(item, node, kind->key);
@@ -185,16 +187,19 @@ class NodeReader {
     const bool results = read_results(item, node);
     node.op = find_op(node.target);
     if (!node.op) {
+      const Entry* in = item.find("in");
+      const bool list = in && in->value.kind == Item::Kind::array;
       report_.error("E0202", node.place, fmt::format("unknown op '{}'", node.target),
-                    suggest_op(node.target));
+                    suggest_op(node.target, list ? in->value.items.size() : 1));
     }
     const bool attrs = node.op && read_attrs(*node.op, item, types_, report_, node.attrs);
     // With an unknown op or a misspelt key the rest would be guesses.
     if (!read_in(item, node, !node.op || node.op->numbers) || !attrs || !results) return false;
     if (!need(item, node, "out")) return false;
-    if (node.out.size() != 1) {
-      return wrong_count(node, fmt::format("op '{}' has 1 result, but 'out' names {}", node.target,
-                                           node.out.size()));
+    const auto results_of_op = static_cast<size_t>(node.op->results);
+    if (node.out.empty() || node.out.size() > results_of_op) {
+      return wrong_count(node, fmt::format("op '{}' has {}, but 'out' names {}", node.target,
+                                           count(node.op->results, "result"), node.out.size()));
     }
     const Entry* rhs = item.find("rhs");
     if (rhs) node.in.push_back({rhs->value.place, {}, rhs->value.real});
@@ -240,6 +245,12 @@ class NodeReader {
     }
     return read_in(item, node, false) && keys && results &&
            read_host_attrs(item, types_, report_, node);
+  }
+
+  bool read_kernel(const Item& item, Node& node) {
+    const bool results = read_results(item, node);
+    const bool operands = read_in(item, node, false);
+    return results && operands && check_kernel_node(item, around_, report_, node);
   }
 
   bool read_region(const Item& item, Node& node) {
@@ -413,12 +424,16 @@ NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types,
   NodeReader reader(around, types, report);
   for (const Item& item : nodes.items) {
     Node node = reader.read(item);
-    const bool state = node.kind == Node::Kind::assign || node.kind == Node::Kind::update;
-    if (state && !list.assigned.insert(node.target).second) {
+    std::vector<std::string> changes = node.changes;
+    if (node.kind == Node::Kind::assign || node.kind == Node::Kind::update) {
+      changes.push_back(node.target);
+    }
+    for (const std::string& param : changes) {
+      if (list.assigned.insert(param).second) continue;
       report.error("E0505", node.place,
                    fmt::format("a second node changes the param '{}'; one may, and its 'out' names "
                                "the new value",
-                               node.target));
+                               param));
       node.bad = true;
     }
     list.nodes.push_back(std::move(node));

@@ -324,7 +324,9 @@ std::string to_text(const Program& p) {
     k.row({kernel.symbol, kernel.family, fmt::format("{} use{}", uses[i], uses[i] == 1 ? "" : "s"),
            fmt::format("grid {}", dims3(kernel.launch.grid)),
            fmt::format("block {}", dims3(kernel.launch.block)),
-           fmt::format("{}flop", human_count(kernel.flops)), human_bytes(kernel.bytes_moved)});
+           kernel.code == Code::user ? "flop unknown"
+                                     : fmt::format("{}flop", human_count(kernel.flops)),
+           human_bytes(kernel.bytes_moved)});
   }
   out += k.str();
 

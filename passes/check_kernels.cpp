@@ -49,6 +49,14 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
         }
         break;
       }
+      case OpKind::kernel:
+        for (auto [before, after] : ir::versions_made(body, op)) {
+          const auto it = param_slot.find(before.index);
+          if (it == param_slot.end()) continue;
+          slots[it->second].arg.role = Role::inout;
+          param_slot[after.index] = it->second;
+        }
+        break;
       case OpKind::assign: {
         const auto it = param_slot.find(op.operands[0].index);
         if (it != param_slot.end()) param_slot[op.result.index] = it->second;
@@ -246,6 +254,7 @@ void check_kernels(const Program& p, Findings& out) {
     }
     if (k.guard) guard(k, out);
     work(p, k, out);
+    check_user_kernel(p, k, out);
     for (size_t s = 0; s + extra < k.args.size(); ++s) {
       const ArgSlot &is = k.args[s], &needed = slots[s % slots.size()].arg;
       if (is.role != needed.role || is.type != needed.type || is.name != needed.name) {
@@ -260,6 +269,7 @@ void check_kernels(const Program& p, Findings& out) {
     launch_shape(p, k, out);
     in_place(k, slots, out);
   }
+  check_user_modules(p, out);
 }
 
 }  // namespace braid::checking

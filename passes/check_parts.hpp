@@ -61,6 +61,9 @@ inline constexpr int64_t kArena = -1, kConstants = -2;  // spaces
 
 /// check_kernels.cpp: slots and copies of the body, legal launches, what may be in place.
 void check_kernels(const Program& p, Findings& out);
+/// check_user.cpp: a kernel of the user's, or one that is none; and in whose modules kernels are.
+void check_user_kernel(const Program& p, const Kernel& k, Findings& out);
+void check_user_modules(const Program& p, Findings& out);
 
 /// check_shape.cpp: buffers, views, bindings, nodes, edges and calls, each by itself. With nothing
 /// found, every index that the other parts follow is in range.

@@ -14,6 +14,7 @@
 #include "passes/body_key.hpp"
 #include "passes/cost.hpp"
 #include "passes/kernels/family.hpp"
+#include "passes/kernels/user.hpp"
 #include "passes/labels.hpp"
 
 namespace braid {
@@ -26,6 +27,12 @@ using ir::OpKind;
 std::string describe(const ir::Graph& graph, const Group& group) {
   std::string text;
   std::vector<std::string> seen;
+  if (const auto* user = std::get_if<ir::KernelAttr>(&graph.op(group.ops[0]).attrs)) {
+    text = "_" + std::string(graph.strings[user->name].substr(0, 32));
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) || c > 127; }, '_');
+    return text;
+  }
   for (OpId id : group.ops) {
     const std::string m = kind_label(graph, graph.op(id));
     if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
@@ -44,6 +51,14 @@ std::string identifier(std::string_view name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   return text;
+}
+
+/// What a symbol's hash is made from.
+std::string hashed_text(const ir::Graph& body, const Group& group) {
+  if (group.family != FamilyId::user) return ir::print(body);
+  ir::Graph anywhere = body;
+  kernels::drop_folders(anywhere);
+  return ir::print(anywhere);
 }
 
 /// Leading arguments are the body's inputs and params, the rest its outputs.
@@ -86,11 +101,12 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
       kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
   if (!added) return it->second;
   const std::string text =
-      fmt::format("{}\n{}{}", name_of(group.family), ir::print(body), condition);
+      fmt::format("{}\n{}{}", name_of(group.family), hashed_text(body, group), condition);
   Kernel k = costed_kernel(name_of(group.family), std::move(body));
   k.symbol = symbol_of(std::string(name_of(group.family)) + describe(graph, group),
                        XXH3_64bits(text.data(), text.size()));
   k.args = slots_of_body(k.body);
+  if (group.family == FamilyId::user) kernels::describe_user_kernel(k);
   k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
   estimates_.push_back(braid::estimate_us(k, options_.target));
   if (guard) {

@@ -13,6 +13,7 @@
 #include "passes/control.hpp"
 #include "passes/host.hpp"
 #include "passes/host_operands.hpp"
+#include "passes/kernels/user.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
 #include "passes/view_chains.hpp"
@@ -42,6 +43,7 @@ void run_bind(Compilation& c, const Options& o) {
                                     [&](const auto& d) { return d.first == s.name; });
     c.dims.emplace_back(s.name, given == o.dims.rend() ? *s.default_value : given->second);
   }
+  kernels::check_launches(c.graph, o.target);
   set_math(c.graph, o.math);
 }
 

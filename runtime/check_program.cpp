@@ -19,6 +19,7 @@ class Checker {
               "kernel {} is in module {} of {}", k.symbol, k.module, p_.modules.size());
       parts(k);
       guard(k);
+      parameters(k);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
     for (const Call& c : p_.calls) call(c);
@@ -111,6 +112,26 @@ class Checker {
     require(k.parts == 1 && !k.args.empty() && k.args.back().role == Role::in &&
                 decides(k.args.back().type),
             "kernel {} has a guard, but no last argument that decides", k.symbol);
+  }
+
+  void parameters(const Kernel& k) const {
+    if (k.code != Code::user) {
+      require(k.parameters.empty(), "kernel {} has parameters, but is not the user's", k.symbol);
+      return;
+    }
+    // 4096 bytes, which every device takes.
+    require(!k.guard && k.parts == 1 && !k.parameters.empty() && k.parameters.size() <= 512,
+            "kernel {} has {} parameters for {} parts", k.symbol, k.parameters.size(), k.parts);
+    std::vector<bool> given(k.args.size(), false);
+    for (const Parameter& p : k.parameters) {
+      if (p.slot == UINT32_MAX) continue;
+      require(p.slot < k.args.size(), "kernel {} passes argument {} of {}", k.symbol, p.slot,
+              k.args.size());
+      given[p.slot] = true;
+    }
+    for (size_t a = 0; a < given.size(); ++a) {
+      require(given[a], "argument {} of {} is no parameter", a, k.symbol);
+    }
   }
 
   void call(const Call& c) const {

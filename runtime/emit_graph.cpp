@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <tuple>
 
 #include "ir/diagnostic.hpp"
 #include "runtime/mailbox.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -69,7 +71,7 @@ class Emitter {
         records.push_back(edge_record(e->kind));
       }
       CUgraphNodeParams params{};  // unused bytes must be zero
-      std::vector<void*> arguments;
+      std::optional<KernelArguments> arguments;
       const uint32_t kernel = body.nodes[n].kernel;
       if (kernel == kNoKernel) {
         conditional(p_.regions[body.nodes[n].region], params);
@@ -77,10 +79,10 @@ class Emitter {
         params.type = CU_GRAPH_NODE_TYPE_HOST;
         params.host = out_.mailbox->host_node(exchange_of(body.nodes[n]));
       } else {
-        arguments = argument_pointers(out_.args[index][n]);
+        arguments.emplace(p_.kernels[kernel], out_.args[index][n]);
         params.type = CU_GRAPH_NODE_TYPE_KERNEL;
         fill_kernel(params.kernel, p_.kernels[kernel].launch, out_.functions[kernel],
-                    arguments.data());
+                    arguments->data());
       }
       CUgraphNode node = nullptr;
       const CUresult result = context_->driver->cuGraphAddNode(
@@ -234,20 +236,13 @@ BodyArgs arguments_of(const Program& program, const Body& body,
 CUresult patch_node(Driver& driver, const std::vector<BodyGraph>& graphs, const Program& program,
                     uint32_t body, uint32_t node, const std::vector<CUfunction>& functions,
                     const std::vector<CUdeviceptr>& args) {
-  std::vector<void*> arguments = argument_pointers(args);
   const uint32_t kernel = program.bodies[body].nodes[node].kernel;
+  KernelArguments arguments(program.kernels[kernel], args);
   CUDA_KERNEL_NODE_PARAMS params{};
   fill_kernel(params, program.kernels[kernel].launch, functions[kernel], arguments.data());
   const BodyGraph& built = graphs[body];
   return driver.cuGraphExecKernelNodeSetParams(graphs[built.outermost].exec.get(),
                                                built.nodes[node], &params);
-}
-
-std::vector<void*> argument_pointers(const std::vector<CUdeviceptr>& args) {
-  std::vector<void*> pointers;
-  pointers.reserve(args.size());
-  for (const CUdeviceptr& a : args) pointers.push_back(const_cast<CUdeviceptr*>(&a));
-  return pointers;
 }
 
 std::string node_text(const Program& program, const Body& body, uint32_t node) {

@@ -55,9 +55,6 @@ CUresult patch_node(Driver& driver, const std::vector<BodyGraph>& graphs, const 
                     uint32_t body, uint32_t node, const std::vector<CUfunction>& functions,
                     const std::vector<CUdeviceptr>& args);
 
-/// The array of pointers to arguments that launches take.
-std::vector<void*> argument_pointers(const std::vector<CUdeviceptr>& args);
-
 /// "node 3, dot_relu_1a2b (l1/dot, l1/relu)" or "node 4, a WHILE (layers)".
 std::string node_text(const Program& program, const Body& body, uint32_t node);
 

@@ -8,6 +8,7 @@
 #include "ir/diagnostic.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid {
 
@@ -233,11 +234,12 @@ void Executable::Impl::enqueue_scalars(CUstream on) {
 
 void Executable::Impl::enqueue_kernels(const Body& body, uint32_t index, CUstream on) {
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-    const LaunchShape& l = program.kernels[body.nodes[n].kernel].launch;
-    std::vector<void*> pointers = runtime::argument_pointers(args[index][n]);
+    const Kernel& kernel = program.kernels[body.nodes[n].kernel];
+    const LaunchShape& l = kernel.launch;
+    runtime::KernelArguments arguments(kernel, args[index][n]);
     const CUresult result = context->driver->cuLaunchKernel(
         functions[body.nodes[n].kernel], l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1],
-        l.block[2], l.shared_bytes, on, pointers.data(), nullptr);
+        l.block[2], l.shared_bytes, on, arguments.data(), nullptr);
     if (result != CUDA_SUCCESS) {
       context->check(result, "cuLaunchKernel", runtime::node_text(program, body, n));
     }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "ir/diagnostic.hpp"
+#include "ir/kernel_launch.hpp"
 #include "runtime/executable_impl.hpp"
 #include "runtime/simulator.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid {
 
@@ -55,7 +57,7 @@ void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions
   flags = runtime::HostFlags(context, program);
   // Loading waits in the driver for kernels that wait for the host, so it waits here first.
   const runtime::Gate::Quiet quiet(context->gate, [this] { context->look(stream.get()); });
-  load_kernels();
+  load_kernels(host_functions);
   args.resize(program.bodies.size());
   graphs.resize(program.bodies.size());
   for (uint32_t b = 0; b < program.bodies.size(); ++b) {
@@ -125,8 +127,15 @@ void Executable::Impl::put_scalar(uint32_t buffer, const HostTensor& value) {
   scalars_changed = true;
 }
 
-void Executable::Impl::load_kernels() {
+void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
   Driver& driver = *context->driver;
+  std::shared_ptr<const HostFunctions> references;
+  const bool users = std::any_of(program.kernels.begin(), program.kernels.end(),
+                                 [](const Kernel& k) { return k.code == Code::user; });
+  if (users && driver.simulated()) {
+    runtime::require_references(program, host_functions);
+    references = std::make_shared<const HostFunctions>(host_functions);
+  }
   for (uint32_t m = 0; m < program.modules.size(); ++m) {
     const std::vector<std::byte> image =
         driver.simulated() ? runtime::simulator_image(program, m) : program.modules[m].image;
@@ -142,26 +151,30 @@ void Executable::Impl::load_kernels() {
         driver.cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
         "cuLibraryLoadData", fmt::format("module {} of {}", m, program.name));
     libraries.emplace_back(context, library);
+    if (references) driver.provide(library, references);
   }
-  for (const Kernel& k : program.kernels) {
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    const Kernel& k = program.kernels[i];
     if (k.code == Code::host) {
       functions.push_back(nullptr);
       continue;
     }
+    const std::string symbol =
+        driver.simulated() ? runtime::simulated_symbol(program, i) : k.symbol;
     CUkernel kernel = nullptr;
-    context->check(driver.cuLibraryGetKernel(&kernel, libraries[k.module].get(), k.symbol.c_str()),
+    context->check(driver.cuLibraryGetKernel(&kernel, libraries[k.module].get(), symbol.c_str()),
                    "cuLibraryGetKernel", k.symbol);
     CUfunction function = nullptr;
     context->check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", k.symbol);
     // Loading is lazy by default, and a first load waits for the GPU to be idle.
     context->check(driver.cuFuncLoad(function), "cuFuncLoad", k.symbol);
     constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
-    if (k.launch.shared_bytes > kSharedWithoutAsking) {
+    const uint32_t shared = most_shared_bytes(program, k);
+    if (shared > kSharedWithoutAsking) {
       context->check(
           driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                    static_cast<int>(k.launch.shared_bytes)),
-          "cuFuncSetAttribute",
-          fmt::format("{}, {} bytes of shared memory", k.symbol, k.launch.shared_bytes));
+                                    static_cast<int>(shared)),
+          "cuFuncSetAttribute", fmt::format("{}, {} bytes of shared memory", k.symbol, shared));
     }
     functions.push_back(function);
   }

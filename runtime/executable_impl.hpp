@@ -48,7 +48,7 @@ struct Executable::Impl {
   void place_buffers();
   void initial_scalars();
   void put_scalar(uint32_t buffer, const HostTensor& value);
-  void load_kernels();
+  void load_kernels(const HostFunctions& host_functions);
 
   CUdeviceptr address_of(uint32_t view) const;
   /// Enqueues one launch behind everything that must come first, and remembers it: `last`,

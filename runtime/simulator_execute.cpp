@@ -9,6 +9,7 @@
 
 #include "ir/interpret.hpp"
 #include "ir/mailbox.hpp"
+#include "runtime/context.hpp"
 #include "runtime/simulator_state.hpp"
 
 namespace braid::runtime::sim {
@@ -141,7 +142,12 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
   ir::TensorMap outputs;
   ir::Observed sent;
   try {
-    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide, functions, &sent);
+    // A kernel of the mailbox hands its call over; a reference is called here.
+    const bool refers = record.mail == Mail::none && call.references;
+    std::optional<InHostCall> inside;
+    if (refers) inside.emplace();
+    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide,
+                            refers ? *call.references : functions, &sent);
   } catch (const std::bad_alloc&) {
     fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
     return false;

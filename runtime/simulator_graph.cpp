@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstring>
 
+#include "ir/kernel_launch.hpp"
 #include "runtime/simulator_state.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid::runtime::sim {
 namespace {
@@ -50,9 +53,31 @@ CUresult State::check_launch(const Function& function, const LaunchShape& shape,
   }
   call->record = function.record;
   call->args.clear();
+  if (!record.parameters.empty()) return unpack(function, params, call);
   for (size_t i = 0; i < record.args.size(); ++i) {
     if (!params[i]) return CUDA_ERROR_INVALID_VALUE;
     call->args.push_back(*static_cast<const CUdeviceptr*>(params[i]));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult State::unpack(const Function& function, void** params, Call* call) {
+  const KernelRecord& record = *function.record;
+  if (const Library* library = find(libraries_, function.library)) {
+    call->references = library->references;
+  }
+  call->args.assign(record.args.size(), 0);
+  for (size_t i = 0; i < record.parameters.size(); ++i) {
+    const Parameter& p = record.parameters[i];
+    if (!params[i]) return CUDA_ERROR_INVALID_VALUE;
+    if (p.slot != UINT32_MAX) {
+      std::memcpy(&call->args[p.slot], params[i], sizeof(CUdeviceptr));
+    } else if (std::memcmp(params[i], scalar_bytes(p).data(),
+                           static_cast<size_t>(size_of(p.dtype))) != 0) {
+      reports_.push_back(fmt::format("kernel {} is launched with another parameter {} than {} {}",
+                                     record.symbol, i, name_of(p.dtype), p.number));
+      return CUDA_ERROR_INVALID_VALUE;
+    }
   }
   return CUDA_SUCCESS;
 }

@@ -11,6 +11,7 @@
 #include "ir/mailbox.hpp"
 #include "ir/text.hpp"
 #include "runtime/simulator_state.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -22,14 +23,15 @@ constexpr size_t kLengthDigits = 16;
 
 std::vector<std::byte> simulator_image(const Program& program, uint32_t module) {
   std::string records;
-  for (const Kernel& k : program.kernels) {
+  for (size_t number = 0; number < program.kernels.size(); ++number) {
+    const Kernel& k = program.kernels[number];
     if (k.module != module || k.code == Code::host) continue;
     const std::string body = ir::print(k.body);
-    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.parts,
-                           k.guard ? std::to_string(*k.guard) : "-", k.exchanges ? k.family : "-",
-                           k.waits ? 1 : 0, k.launch.grid[0], k.launch.grid[1], k.launch.grid[2],
-                           k.launch.block[0], k.launch.block[1], k.launch.block[2],
-                           k.launch.shared_bytes, k.args.size(), body.size());
+    records += fmt::format(
+        "kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", simulated_symbol(program, number),
+        k.parts, k.guard ? std::to_string(*k.guard) : "-", k.exchanges ? k.family : "-",
+        k.waits ? 1 : 0, k.launch.grid[0], k.launch.grid[1], k.launch.grid[2], k.launch.block[0],
+        k.launch.block[1], k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
     for (const ArgSlot& slot : k.args) {
       records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
                              slot.type.shape.rank());
@@ -39,6 +41,12 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module) 
     const std::vector<InPlace> in_place = in_place_of_parts(k);
     records += fmt::format("{}", in_place.size());
     for (const InPlace& i : in_place) records += fmt::format(" {} {}", i.out, i.in);
+    records += fmt::format("\n{}", k.parameters.size());
+    for (const Parameter& p : k.parameters) {
+      const bool scalar = p.slot == UINT32_MAX;
+      records += scalar ? fmt::format(" {} {:.17g}", name_of(p.dtype), p.number)
+                        : fmt::format(" slot {}", p.slot);
+    }
     records += "\n";
     records += body + "\n";
   }
@@ -131,6 +139,24 @@ bool bind_slots(KernelRecord& record, std::string* why) {
   return true;
 }
 
+bool read_parameters(std::istream& in, KernelRecord& record) {
+  size_t count = 0;
+  if (!(in >> count)) return false;
+  for (; count > 0; --count) {
+    Parameter& p = record.parameters.emplace_back();
+    std::string what;
+    if (!(in >> what)) return false;
+    if (what == "slot") {
+      if (!(in >> p.slot) || p.slot >= record.args.size()) return false;
+      continue;
+    }
+    const std::optional<DType> dtype = dtype_from_name(what);
+    if (!dtype || !(in >> p.number)) return false;
+    p.dtype = *dtype;
+  }
+  return true;
+}
+
 bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   *why = "the image is damaged";
   size_t slots = 0, length = 0;
@@ -163,6 +189,7 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
     if (!(in >> i.out >> i.in)) return false;
     record.in_place.push_back(i);
   }
+  if (!read_parameters(in, record)) return false;
   in.get();  // the line's end
   std::string text(length, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(length))) return false;
@@ -220,6 +247,11 @@ CUresult State::cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_op
   libraries_[handle].records = std::move(*records);
   *library = handle_of<CUlibrary>(handle);
   return CUDA_SUCCESS;
+}
+
+void State::provide(CUlibrary library, const std::shared_ptr<const HostFunctions>& functions) {
+  const std::lock_guard lock(mutex_);
+  if (Library* known = find(libraries_, number_of(library))) known->references = functions;
 }
 
 CUresult State::cuLibraryUnload(CUlibrary library) {

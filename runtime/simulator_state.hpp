@@ -67,7 +67,8 @@ struct KernelRecord {
   std::vector<InPlace> in_place;
   std::optional<int32_t> guard;  // runs only if its last argument holds this
   Mail mail = Mail::none;
-  std::string function;  // that the host op in its body calls
+  std::string function;               // that the host op in its body calls
+  std::vector<Parameter> parameters;  // of a kernel of the user's; empty for ours
   ir::Graph body;
   /// Arguments of the body's, in all parts.
   size_t body_slots() const { return args.size() - (guard ? 1 : 0) - (mail != Mail::none ? 2 : 0); }
@@ -86,12 +87,14 @@ struct Function {
 struct Library {
   std::vector<RecordPtr> records;
   std::map<std::string, uint64_t> functions;  // those asked for, by symbol
+  std::shared_ptr<const HostFunctions> references;
 };
 
 /// A kernel with the arguments copied when it was added or launched.
 struct Call {
   RecordPtr record;
   std::vector<uint64_t> args;
+  std::shared_ptr<const HostFunctions> references{};  // may be null
 };
 
 /// Writes a message into the ring, or counts it as dropped.
@@ -218,6 +221,7 @@ class State final : public Simulator {
 
   bool simulated() const override { return true; }
   std::string last_report() const override;
+  void provide(CUlibrary library, const std::shared_ptr<const HostFunctions>& functions) override;
   std::vector<std::string> take_reports() override;
   int64_t live_objects() const override;
   void set_options(const SimOptions& options) override;
@@ -259,6 +263,8 @@ class State final : public Simulator {
   // Kernels.
   CUresult check_launch(const Function& function, const LaunchShape& shape, void** params,
                         void** extra, Call* call);
+  /// The arguments of a kernel of the user's by its parameters.
+  CUresult unpack(const Function& function, void** params, Call* call);
   struct Place {
     Allocation* memory = nullptr;
     uint64_t offset = 0;

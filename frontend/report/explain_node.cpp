@@ -8,6 +8,7 @@
 #include <set>
 
 #include "frontend/report/report_exchanges.hpp"
+#include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -322,6 +323,13 @@ class Explainer {
   std::string out_;
 };
 
+/// The file that has the code of a kernel of the user's, without its folders.
+std::string file_of(const Program& p, const Kernel& k) {
+  if (k.module >= p.modules.size()) return "the model";
+  const std::string& file = p.modules[k.module].file;
+  return file.substr(file.rfind('/') + 1);
+}
+
 }  // namespace
 
 std::string kernel_text(const Program& p, const Node& node) {
@@ -335,9 +343,16 @@ std::string kernel_text(const Program& p, const Node& node) {
       fmt::format("  {}, grid {}, block {}", k.family, dims3(k.launch.grid), dims3(k.launch.block));
   if (k.launch.shared_bytes > 0) out += fmt::format(", {} B shared", k.launch.shared_bytes);
   if (k.parts > 1) out += fmt::format(", {} parts in one launch", k.parts);
-  out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
-                     human_bytes(k.bytes_moved), node.estimate_us);
-  return out + (uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n");
+  if (k.code == Code::user) {
+    out += fmt::format("; function {} of {}, {:.2f} us estimated from its launch and {} alone",
+                       k.function, file_of(p, k), node.estimate_us, human_bytes(k.bytes_moved));
+  } else {
+    out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
+                       human_bytes(k.bytes_moved), node.estimate_us);
+  }
+  out += uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n";
+  const std::string room = room_text(k);
+  return out + (room.empty() ? "" : "  sized by the device: " + room + "\n");
 }
 
 std::string explain_node(const Program& p, const PlanIndex& index, Ref r, const WhyApart& why) {

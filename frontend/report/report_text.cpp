@@ -328,7 +328,8 @@ std::string kernels_text(const Report& r) {
     t.row({k.symbol, k.family, fmt::format("{} use{}", k.uses, k.uses == 1 ? "" : "s"),
            fmt::format("grid {}", dims3(k.launch.grid)),
            fmt::format("block {}", dims3(k.launch.block)),
-           k.parts > 1 ? fmt::format("{} parts", k.parts) : "", human_count(k.flops) + "flop",
+           k.parts > 1 ? fmt::format("{} parts", k.parts) : "",
+           k.family == "user" ? "flop unknown" : human_count(k.flops) + "flop",
            human_bytes(k.bytes), fmt::format("{:.2f} us", k.us), joined(k.ops, 6, ", ")});
   }
   return out + t.str();

@@ -3,10 +3,12 @@
 #include <string>
 
 #include "ir/diagnostic.hpp"
+#include "passes/kernels/compact.hpp"
 #include "passes/kernels/dot.hpp"
 #include "passes/kernels/exchange.hpp"
 #include "passes/kernels/in_place.hpp"
 #include "passes/kernels/row.hpp"
+#include "passes/kernels/user.hpp"
 
 namespace braid::kernels {
 namespace {
@@ -20,6 +22,10 @@ constexpr Family kFamilies[] = {
     {"exchange", exchange_refuses, exchange_emit, nothing_in_place, exchange_work},
     {"post", exchange_refuses, post_emit, nothing_in_place, exchange_work},
     {"fetch", fetch_refuses, fetch_emit, nothing_in_place, exchange_work},
+    // Nobody knows what the code does.
+    {"user", user_refuses, user_emit, nothing_in_place, user_work},
+    // A block reads rows where another one may have written by then.
+    {"compact", compact_refuses, compact_emit, nothing_in_place, compact_work},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli_bench.hpp"
@@ -242,6 +243,8 @@ TEST_CASE("host ways: reports say what is called, how and why") {
   REQUIRE(inside != d.quantities.end());
   CHECK(inside->a == static_cast<double>(p.exchanges.size()));
   CHECK(inside->b == 0);
+  CHECK(std::find(d.lowered_a.begin(), d.lowered_a.end(), "mix (host): handshake") !=
+        d.lowered_a.end());
 }
 
 }  // namespace braid
