@@ -93,6 +93,29 @@ std::vector<CodeInfo> codes_of_models() {
        "op = \"gt\", in = [\"x\", 0] } ]",
        "[block.more]\nin    = [\"x\"]\nout   = [\"m\"]\nnodes = [ { out = \"m\", op = \"gt\", in = "
        "[\"x\", 0] } ]"},
+      {"E0330", "a library op without the name of a function",
+       "give the name it is registered under",
+       "Graphs know library functions by name; the caller gives the functions.",
+       "g.library(\"\", {x});", "g.library(\"fft\", {x}, {{f32, {64}}});"},
+      {"E0331", "a library op that gives nothing, or changes a tensor twice",
+       "give it results, or tensors to change, each once",
+       "What a library op does is seen in its results and in what it changes in place alone.",
+       "g.library(\"step\", {x}, {}, {.inout = {p, p}});",
+       "g.library(\"step\", {x}, {}, {.inout = {p}});"},
+      {"E0332", "a workspace that is too large", "ask for less than 2^40 bytes",
+       "It is planned with the other temporaries, for that call alone.",
+       "g.library(\"fft\", {x}, {{f32, {64}}}, {.workspace = int64_t{1} << 41});",
+       "g.library(\"fft\", {x}, {{f32, {64}}}, {.workspace = 1 << 20});"},
+      {"E0333", "a node with `library` whose `out` does not fit",
+       "name the results, and behind them, if they are used, what `inout` changes",
+       "`results` has the types of what the function makes; `inout` names what it changes in "
+       "place.",
+       "{ out = [\"y\", \"z\"], library = \"fft\", in = [\"x\"], results = [{ dtype = \"f32\", "
+       "shape = "
+       "[64] }] }",
+       "{ out = [\"y\"], library = \"fft\", in = [\"x\"], results = [{ dtype = \"f32\", shape = "
+       "[64] }] "
+       "}"},
       {"E0401", "a dim expression is malformed", "integers, names, + - * and parentheses",
        "Extents are integers, names of dims, or expressions over them; / stands in model files "
        "only and "

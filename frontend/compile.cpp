@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "ir/code_op.hpp"
 #include "ir/region.hpp"
+#include "passes/free_ops.hpp"
 #include "passes/pipeline.hpp"
 #include "runtime/nvrtc.hpp"
 
@@ -18,7 +20,8 @@ Program compile(ir::Graph graph, const Options& options) {
     changes = changes || std::any_of(g.ops().begin(), g.ops().end(), [](const ir::Op& op) {
                 const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
                 return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update ||
-                       op.kind == ir::OpKind::send || (host && !host->pure);
+                       op.kind == ir::OpKind::send || (host && !host->pure) ||
+                       (ir::runs_code(op.kind) && makes_state(g, op));
               });
   });
   if (graph.outputs.empty() && !changes) {
@@ -37,7 +40,7 @@ Program compile(ir::Graph graph, const Options& options) {
 Program compile(const Graph& graph, const Options& options) { return compile(graph.ir(), options); }
 
 Executable build(const Graph& graph, Store store, Options options, const HostFunctions& functions,
-                 MessageOptions messages) {
+                 MessageOptions messages, const LibraryFunctions& libraries) {
   options.target = store.device().target();
   Program program = compile(graph, options);
   if (!store.device().simulated()) {
@@ -49,7 +52,8 @@ Executable build(const Graph& graph, Store store, Options options, const HostFun
     }
     runtime::compile_modules(program, runtime::Cache::from_environment(), 0, progress);
   }
-  return Executable(std::move(program), std::move(store), functions, std::move(messages));
+  return Executable(std::move(program), std::move(store), functions, std::move(messages),
+                    libraries);
 }
 
 }  // namespace braid

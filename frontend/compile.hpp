@@ -14,9 +14,10 @@ Program compile(const Graph& graph, const Options& options = {});
 Program compile(ir::Graph graph, const Options& options = {});
 
 /// compile() for the device's target, NVRTC (with the disk cache) unless simulated, instantiate.
-/// `functions` are those that the graph's host ops name; `messages` says where prints and checks
-/// go.
+/// `functions` are those that the graph's host ops name, and references of its library ops on the
+/// simulator; `messages` says where prints and checks go; `libraries` are those of its library ops.
 Executable build(const Graph& graph, Store store, Options options = {},
-                 const HostFunctions& functions = {}, MessageOptions messages = {});
+                 const HostFunctions& functions = {}, MessageOptions messages = {},
+                 const LibraryFunctions& libraries = {});
 
 }  // namespace braid

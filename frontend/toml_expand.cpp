@@ -144,6 +144,7 @@ class Expander {
       if (!results.empty()) results[0].named(n.out[0].text);
       return;
     }
+    if (n.kind == Node::Kind::library) return library(n, in, env);
     if (is_message(n.kind)) return message(n, in[0]);
     const Tensor param = env.params.at(n.target);
     const size_t ops = graph_.ir_graph().ops().size();
@@ -158,6 +159,16 @@ class Expander {
     if (changed && !n.out.empty()) {
       set(env, n, 0, graph_.read(param, where).named(n.out[0].text));
     }
+  }
+
+  void library(const Node& n, const std::vector<In>& in, Env& env) {
+    const auto changed = in.end() - static_cast<std::ptrdiff_t>(n.inout);
+    const std::vector<Tensor> results = graph_.library(
+        n.target, {in.begin(), changed}, n.results,
+        {.workspace = n.workspace, .reference = n.reference, .inout = {changed, in.end()}},
+        Where(n.place));
+    for (size_t i = 0; i < n.out.size(); ++i) set(env, n, i, results[i]);
+    if (!n.results.empty()) results[0].named(n.out[0].text);
   }
 
   void message(const Node& n, const In& x) {

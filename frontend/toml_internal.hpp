@@ -206,6 +206,7 @@ struct Node {
     assign,
     update,
     host,
+    library,
     branch_if,
     branch_switch,
     loop_while,
@@ -226,8 +227,11 @@ struct Node {
   int64_t repeat = 0;              // block: number of copies; 0 = not repeated
   std::string scope{};             // block, region: of its scope, without the copy's number
   std::set<std::string> share{};   // block: params that all copies have in common
-  std::vector<TypeArg> results{};  // host: of its results
+  std::vector<TypeArg> results{};  // host and library: of their results
   bool pure = false;               // host
+  size_t inout = 0;                // library: so many of `in`, the last ones, are changed
+  DimArg workspace = 0;            // library
+  std::string reference{};         // library
   bool outside = false;            // `graph = false`
   /// Branches: then and else, or the cases. Loops: the body and, if there is one, the condition.
   std::vector<BodyUse> bodies{};
@@ -245,6 +249,9 @@ std::vector<Text> blocks_of(const Node& n);
 /// `results` and `pure` of a node with `host`, whose `out` is read; false after a mistake
 /// (toml_host.cpp).
 bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node);
+/// `results`, `workspace` and `reference` of a node with `library`, whose `in`, `inout` and `out`
+/// are read; false after a mistake (toml_host.cpp).
+bool read_library_attrs(const Item& item, Types& types, Report& report, Node& node);
 struct Surroundings;
 /// Everything but `in` and `out` of a branch or loop, or of a message, whose kind, `in` and `out`
 /// are read; false after a mistake (toml_regions.cpp).

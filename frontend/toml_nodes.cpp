@@ -16,6 +16,7 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"assign", Node::Kind::assign},
     {"update", Node::Kind::update},
     {"host", Node::Kind::host},
+    {"library", Node::Kind::library},
     {"if", Node::Kind::branch_if},
     {"switch", Node::Kind::branch_switch},
     {"while", Node::Kind::loop_while},
@@ -25,7 +26,7 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"check", Node::Kind::check},
 };
 constexpr std::string_view kKindNames =
-    "op, block, assign, update, host, if, switch, while, loop, print, item and check";
+    "op, block, assign, update, host, library, if, switch, while, loop, print, item and check";
 
 std::string count(int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
@@ -52,12 +53,13 @@ class NodeReader {
     node.place = kind->value.place;
     node.target = kind->value.text;
     node.kind = kKinds.find(kind->key)->second;
-    const bool complete = kind->key == "op"       ? read_op(item, node)
-                          : kind->key == "block"  ? read_block(item, node)
-                          : kind->key == "host"   ? read_host(item, node)
-                          : is_region(node.kind)  ? read_region(item, node)
-                          : is_message(node.kind) ? read_message(item, node)
-                                                  : read_state(item, node, kind->key);
+    const bool complete = kind->key == "op"        ? read_op(item, node)
+                          : kind->key == "block"   ? read_block(item, node)
+                          : kind->key == "host"    ? read_host(item, node)
+                          : kind->key == "library" ? read_library(item, node)
+                          : is_region(node.kind)   ? read_region(item, node)
+                          : is_message(node.kind)  ? read_message(item, node)
+                                                   : read_state(item, node, kind->key);
     if (const Entry* e = item.find("graph")) {
       node.outside = report_.expect(e->value, Item::Kind::boolean, "'graph'") && !e->value.boolean;
     }
@@ -226,20 +228,43 @@ class NodeReader {
     return true;
   }
 
+  static bool shown(const std::string& name) {
+    return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
+      return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    });
+  }
+
   bool read_host(const Item& item, Node& node) {
     const bool results = read_results(item, node);
     const bool keys =
         report_.check_keys(item, {"host", "in", "out", "results", "pure"}, "a node with a host");
-    const bool shown = std::none_of(node.target.begin(), node.target.end(), [](char c) {
-      return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
-    });
-    if (node.target.empty() || !shown) {
+    if (!shown(node.target)) {
       report_.error("E0107", node.place, "'host' names a function of the host's",
                     "the name that it is registered under, without control characters");
       return false;
     }
     return read_in(item, node, false) && keys && results &&
            read_host_attrs(item, types_, report_, node);
+  }
+
+  bool read_library(const Item& item, Node& node) {
+    const bool results = read_results(item, node);
+    const bool keys = report_.check_keys(
+        item, {"library", "in", "out", "inout", "results", "workspace", "reference", "graph"},
+        "a node with a library");
+    if (!shown(node.target)) {
+      report_.error("E0107", node.place, "'library' names a function",
+                    "the name that it is registered under, without control characters");
+      return false;
+    }
+    if (!read_in(item, node, false)) return false;
+    if (const Entry* e = item.find("inout")) {
+      const std::optional<std::vector<Operand>> changed = read_operands(*e);
+      if (!changed) return false;
+      node.inout = changed->size();
+      node.in.insert(node.in.end(), changed->begin(), changed->end());
+    }
+    return keys && results && read_library_attrs(item, types_, report_, node);
   }
 
   bool read_region(const Item& item, Node& node) {

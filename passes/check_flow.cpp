@@ -287,7 +287,7 @@ class Walk {
     if (kernel == kNone) return false;
     const Kernel& k = p_.kernels[kernel];
     const auto& pairs = facts_.in_place[kernel];
-    const size_t slots = (k.args.size() - (k.guard ? 1 : 0)) / k.parts;
+    const size_t slots = (k.args.size() - extra_arguments(k)) / k.parts;
     return out / slots == in / slots &&
            std::binary_search(
                pairs.begin(), pairs.end(),

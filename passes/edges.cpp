@@ -20,6 +20,13 @@ bool waits(const Program& p, const Node& node) {
   return node.kernel != kNoKernel && p.kernels[node.kernel].waits;
 }
 
+/// Whether what follows may start early: not so where nodes are no kernels of one launch.
+bool lets_start(const Program& p, const Node& node) {
+  if (node.kernel == kNoKernel) return false;
+  const Code code = p.kernels[node.kernel].code;
+  return code == Code::generated || code == Code::user;
+}
+
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges
 /// kept so far reaches its source: the result is the unique transitive reduction.
 void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) {
@@ -44,7 +51,7 @@ void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) 
       // A lane's own edges bound how many kernels are on the device: those stay full. So do those
       // of conditional nodes, which neither wait by themselves nor let others start early.
       const bool early = o.pdl && !body.stream && h->reason != EdgeReason::lane &&
-                         waits(p, body.nodes[n]) && body.nodes[h->from].kernel != kNoKernel;
+                         waits(p, body.nodes[n]) && lets_start(p, body.nodes[h->from]);
       body.edges.push_back({.from = h->from,
                             .to = n,
                             .kind = early ? EdgeKind::programmatic : EdgeKind::full,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/code_op.hpp"
 #include "ir/region.hpp"
 #include "passes/free_ops.hpp"
 
@@ -18,7 +19,9 @@ bool in_memory(const ir::Graph& graph, ValueId v) {
 }
 
 /// Whether the op takes its operands as they lie in memory.
-bool takes_memory(const ir::Op& op) { return op.kind == OpKind::host || ir::is_region(op.kind); }
+bool takes_memory(const ir::Op& op) {
+  return op.kind == OpKind::host || ir::is_region(op.kind) || ir::runs_code(op.kind);
+}
 
 bool needs_copies(const ir::Graph& graph, const ir::Op& op) {
   return takes_memory(op) && !std::all_of(op.operands.begin(), op.operands.end(),

@@ -51,10 +51,12 @@ kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
 
 void write_sources(Program& p, const Options& o) {
   p.modules.clear();
+  size_t written = 0;
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     Kernel& k = p.kernels[i];
+    if (k.code == Code::library) continue;
     kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
-    if (i % kKernelsPerModule == 0) {
+    if (written++ % kKernelsPerModule == 0) {
       p.modules.push_back({std::string(kernels::prelude()), o.target.arch, {}});
     }
     p.modules.back().source += "\n" + emitted.text;

@@ -13,6 +13,7 @@
 #include "passes/cost.hpp"
 #include "passes/kernels/family.hpp"
 #include "passes/labels.hpp"
+#include "passes/library_dots.hpp"
 
 namespace braid {
 namespace {
@@ -21,14 +22,14 @@ using ir::OpId;
 using ir::OpKind;
 
 /// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
-std::string describe(const ir::Graph& graph, const Group& group) {
+std::string describe(const ir::Graph& graph, const Group& group, std::string_view family) {
   std::string text;
   std::vector<std::string> seen;
   for (OpId id : group.ops) {
     const std::string m = kind_label(graph, graph.op(id));
     if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
     seen.push_back(m);
-    if (m == name_of(group.family)) continue;
+    if (m == family) continue;
     if (text.size() + 1 + m.size() > 32) break;
     text += "_" + m;
   }
@@ -62,24 +63,55 @@ std::vector<ArgSlot> slots_of_body(const ir::Graph& body) {
   return slots;
 }
 
+struct LibraryUse {
+  std::string function;
+  int64_t workspace = 0;
+};
+/// Nothing for a group whose kernel we write.
+std::optional<LibraryUse> library_use(const Group& group, const ir::Graph& body, bool guarded,
+                                      const Options& options) {
+  if (group.family == FamilyId::library) {
+    const auto op = std::find_if(body.ops().begin(), body.ops().end(),
+                                 [](const ir::Op& o) { return o.kind == OpKind::library; });
+    const auto& attr = std::get<ir::LibraryAttr>(op->attrs);
+    return LibraryUse{std::string(body.strings[attr.function]), attr.workspace.value()};
+  }
+  if (group.family != FamilyId::dot || guarded) return {};
+  const std::optional<MatmulBody> product = matmul_body(body);
+  if (!product || !wants_library(*product, options)) return {};
+  return LibraryUse{std::string(kCublasLtMatmul), library_workspace(*product)};
+}
+
+TensorType workspace_type(int64_t bytes) {
+  return {DType::u8, Shape::of(std::vector<int64_t>{bytes})};
+}
+
 }  // namespace
 
 uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph body,
                          const std::optional<Guard>& guard) {
+  const std::optional<LibraryUse> library = library_use(group, body, guard.has_value(), options_);
+  const std::string_view family = library ? "library" : name_of(group.family);
   std::string key = body_key(body);
-  key += name_of(group.family);
+  key += family;
   const std::string condition =
       guard ? fmt::format(" guard {} {}", to_string(guard->type), guard->value) : "";
   key += condition;
   const auto [it, added] =
       kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
   if (!added) return it->second;
-  const std::string text =
-      fmt::format("{}\n{}{}", name_of(group.family), ir::print(body), condition);
-  Kernel k = costed_kernel(name_of(group.family), std::move(body));
-  k.symbol = symbol_of(graph, group, XXH3_64bits(text.data(), text.size()));
+  const std::string text = fmt::format("{}\n{}{}", family, ir::print(body), condition);
+  Kernel k = costed_kernel(family, std::move(body));
+  k.symbol = symbol_of(graph, group, family, XXH3_64bits(text.data(), text.size()));
   k.args = slots_of_body(k.body);
-  k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
+  if (library) {
+    k.code = Code::library;
+    k.function = library->function;
+    k.workspace = library->workspace;
+    if (k.workspace != 0) k.args.push_back({"workspace", Role::out, workspace_type(k.workspace)});
+  } else {
+    k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
+  }
   estimates_.push_back(braid::estimate_us(k, options_.target));
   if (guard) {
     k.guard = guard->value;
@@ -90,8 +122,9 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
 }
 
 /// Bodies are told apart by their whole text, of which a symbol carries 32 bits of hash.
-std::string KernelTable::symbol_of(const ir::Graph& graph, const Group& group, uint64_t hash) {
-  const std::string stem = std::string(name_of(group.family)) + describe(graph, group);
+std::string KernelTable::symbol_of(const ir::Graph& graph, const Group& group,
+                                   std::string_view family, uint64_t hash) {
+  const std::string stem = std::string(family) + describe(graph, group, family);
   std::string symbol = fmt::format("{}_{:08x}", stem, static_cast<uint32_t>(hash));
   while (!symbols_.insert(symbol).second) symbol = fmt::format("{}_{:016x}", stem, hash++);
   return symbol;

@@ -29,7 +29,8 @@ class KernelTable {
   double estimate_us(uint32_t kernel) const { return estimates_[kernel]; }
 
  private:
-  std::string symbol_of(const ir::Graph& graph, const Group& group, uint64_t hash);
+  std::string symbol_of(const ir::Graph& graph, const Group& group, std::string_view family,
+                        uint64_t hash);
 
   Program& p_;
   const Options& options_;

@@ -69,12 +69,12 @@ bool Ticket::done() const {
 }
 
 Executable::Executable(Program program, Store store, const HostFunctions& functions,
-                       MessageOptions messages) {
+                       MessageOptions messages, const LibraryFunctions& libraries) {
   runtime::check_program(program);
   impl_ = std::make_unique<Impl>(std::move(program), store);
   try {
     const Current current(impl_->context);
-    impl_->build(functions, std::move(messages));
+    impl_->build(functions, std::move(messages), libraries);
   } catch (...) {
     const std::vector<std::string> declared = impl_->placement.declared;
     impl_.reset();
@@ -188,6 +188,10 @@ void Executable::Impl::enqueue_scalars(CUstream on) {
 
 void Executable::Impl::enqueue_kernels(const Body& body, uint32_t index, CUstream on) {
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
+    if (program.kernels[body.nodes[n].kernel].code == Code::library) {
+      enqueue_library(body.nodes[n], args[index][n], on);
+      continue;
+    }
     const LaunchShape& l = program.kernels[body.nodes[n].kernel].launch;
     std::vector<void*> pointers = runtime::argument_pointers(args[index][n]);
     const CUresult result = context->driver->cuLaunchKernel(

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "ir/diagnostic.hpp"
 #include "runtime/executable_impl.hpp"
@@ -32,7 +33,8 @@ Executable::Impl::~Impl() {
   store.impl()->forget(this);
 }
 
-void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages) {
+void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages,
+                             const LibraryFunctions& library_functions) {
   {
     const std::lock_guard lock(store.impl()->mutex);
     placement = declare(*store.impl(), program, 1);
@@ -45,17 +47,11 @@ void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions
   }
   place_buffers();
   initial_scalars();
-  load_kernels();
+  load_kernels(host_functions);
+  libraries_called = runtime::LibraryCalls(context, program, library_functions, functions);
   calls = runtime::HostCalls(context, program, host_functions);
   flags = runtime::HostFlags(context, program);
-  args.resize(program.bodies.size());
-  graphs.resize(program.bodies.size());
-  for (uint32_t b = 0; b < program.bodies.size(); ++b) {
-    const Body& body = program.bodies[b];
-    if (body.stream) args[b] = runtime::arguments_of(program, body, bases);
-    if (body.stream || runtime::is_nested(program, body)) continue;
-    runtime::emit_graph(context, program, b, {functions, bases, args, graphs}, stream.get());
-  }
+  make_graphs();
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
                  "upload of program '" + program.name + "'");
 }
@@ -115,7 +111,24 @@ void Executable::Impl::put_scalar(uint32_t buffer, const HostTensor& value) {
   scalars_changed = true;
 }
 
-void Executable::Impl::load_kernels() {
+CUlibrary Executable::Impl::load_image(const std::vector<std::byte>& image,
+                                       const HostFunctions& host_functions,
+                                       const std::string& what) {
+  // The simulator evaluates what the functions are references of.
+  auto functions_given = std::make_shared<const HostFunctions>(host_functions);
+  CUlibraryOption option = runtime::kSimulatorFunctions;
+  void* value = &functions_given;
+  const bool simulated = context->driver->simulated();
+  CUlibrary library = nullptr;
+  context->check(context->driver->cuLibraryLoadData(
+                     &library, image.data(), nullptr, nullptr, 0, simulated ? &option : nullptr,
+                     simulated ? &value : nullptr, simulated ? 1 : 0),
+                 "cuLibraryLoadData", what);
+  libraries.emplace_back(context, library);
+  return library;
+}
+
+void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
   Driver& driver = *context->driver;
   for (uint32_t m = 0; m < program.modules.size(); ++m) {
     const std::vector<std::byte> image =
@@ -127,15 +140,23 @@ void Executable::Impl::load_kernels() {
       d.suggestion = "call runtime::compile_modules on the program first";
       throw Error(std::move(d));
     }
-    CUlibrary library = nullptr;
-    context->check(
-        driver.cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-        "cuLibraryLoadData", fmt::format("module {} of {}", m, program.name));
-    libraries.emplace_back(context, library);
+    load_image(image, host_functions, fmt::format("module {} of {}", m, program.name));
   }
+  if (driver.simulated()) runtime::require_references(program, host_functions);
+  CUlibrary called = nullptr;  // library kernels, of the simulator alone
   for (const Kernel& k : program.kernels) {
+    const bool is_library = k.code == Code::library;
+    if (is_library && !driver.simulated()) {
+      functions.push_back(nullptr);
+      continue;
+    }
+    if (is_library && !called) {
+      called = load_image(runtime::simulator_library_image(program), host_functions,
+                          "library functions of " + program.name);
+    }
     CUkernel kernel = nullptr;
-    context->check(driver.cuLibraryGetKernel(&kernel, libraries[k.module].get(), k.symbol.c_str()),
+    context->check(driver.cuLibraryGetKernel(
+                       &kernel, is_library ? called : libraries[k.module].get(), k.symbol.c_str()),
                    "cuLibraryGetKernel", k.symbol);
     CUfunction function = nullptr;
     context->check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", k.symbol);

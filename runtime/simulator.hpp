@@ -38,4 +38,12 @@ std::shared_ptr<Simulator> make_simulator(const SimOptions& options = {});
 /// takes nothing else.
 std::vector<std::byte> simulator_image(const Program& program, uint32_t module);
 
+/// The same of all library kernels, which belong to no module: to the simulator each is a kernel
+/// that evaluates its body.
+std::vector<std::byte> simulator_library_image(const Program& program);
+
+/// An option of the simulator's cuLibraryLoadData: the host functions that bodies call. Its value
+/// points to a std::shared_ptr<const HostFunctions>.
+inline constexpr auto kSimulatorFunctions = static_cast<CUlibraryOption>(3);
+
 }  // namespace braid::runtime

@@ -108,7 +108,7 @@ bool State::set_handle(uint64_t handle, const HostTensor& value, const std::stri
 bool State::execute_part(const Call& call, uint32_t part, const std::string& who,
                          HandleValues* values) {
   const KernelRecord& record = *call.record;
-  const size_t slots = (record.args.size() - (record.guard ? 1 : 0)) / record.parts;
+  const size_t slots = record.slots() / record.parts;
   const size_t begin = part * slots, end = begin + slots;
   std::vector<Place> places(record.args.size());
   ir::TensorMap inputs, params;
@@ -125,7 +125,9 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
   ir::TensorMap outputs;
   ir::Observed sent;
   try {
-    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide, {}, &sent);
+    static const HostFunctions kNone;
+    outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide,
+                            record.functions ? *record.functions : kNone, &sent);
   } catch (const std::bad_alloc&) {
     fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
     return false;
@@ -157,6 +159,20 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
     std::fill_n(places[i].memory->written.begin() + static_cast<int64_t>(places[i].offset),
                 value.bytes.size(), uint8_t{1});
   }
+  return !record.workspace || scramble(call, who);
+}
+
+bool State::scramble(const Call& call, const std::string& who) {
+  const size_t last = call.args.size() - 1;
+  HostTensor unused(call.record->args[last].type);
+  Place place;
+  if (!read_argument(call, last, who, unused, place)) return false;
+  const auto first = static_cast<std::ptrdiff_t>(place.offset);
+  const auto count = static_cast<std::ptrdiff_t>(unused.bytes.size());
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    place.memory->bytes[static_cast<size_t>(first + i)] = static_cast<std::byte>(random_());
+  }
+  std::fill_n(place.memory->written.begin() + first, count, uint8_t{0});
   return true;
 }
 
@@ -167,12 +183,14 @@ CUresult State::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   const Function* known = find(functions_, number_of(function));
-  if (!known || !find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  StreamState* state = find_stream(number_of(stream));
+  if (!known || !state) return CUDA_ERROR_INVALID_HANDLE;
   Call call;
   const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   if (const CUresult r = check_launch(*known, shape, params, extra, &call); r != CUDA_SUCCESS) {
     return r;
   }
+  if (state->capture) return capture_launch(*state->capture, std::move(call));
   if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
   const std::string who = "a launch of " + call.record->symbol;
   if (!room_for(bytes_to_run(call), "to simulate " + who)) return CUDA_ERROR_OUT_OF_MEMORY;

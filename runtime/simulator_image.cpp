@@ -13,21 +13,21 @@
 namespace braid::runtime {
 namespace {
 
-constexpr std::string_view kMagic = "braid-simulator-image 2 ";
+constexpr std::string_view kMagic = "braid-simulator-image 3 ";
 constexpr size_t kLengthDigits = 16;
 
-}  // namespace
-
-std::vector<std::byte> simulator_image(const Program& program, uint32_t module) {
+/// Of the kernels that `wanted` tells.
+template <class Wanted>
+std::vector<std::byte> image_of(const Program& program, const Wanted& wanted) {
   std::string records;
   for (const Kernel& k : program.kernels) {
-    if (k.module != module) continue;
+    if (!wanted(k)) continue;
     const std::string body = ir::print(k.body);
-    records +=
-        fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.parts,
-                    k.guard ? std::to_string(*k.guard) : "-", k.waits ? 1 : 0, k.launch.grid[0],
-                    k.launch.grid[1], k.launch.grid[2], k.launch.block[0], k.launch.block[1],
-                    k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
+    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.parts,
+                           k.guard ? std::to_string(*k.guard) : "-", k.waits ? 1 : 0,
+                           k.workspace != 0 ? 1 : 0, k.launch.grid[0], k.launch.grid[1],
+                           k.launch.grid[2], k.launch.block[0], k.launch.block[1],
+                           k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
     for (const ArgSlot& slot : k.args) {
       records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
                              slot.type.shape.rank());
@@ -44,6 +44,17 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module) 
       fmt::format("{}{:0{}x}\n{}", kMagic, records.size(), kLengthDigits, records);
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   return {data, data + text.size()};
+}
+
+}  // namespace
+
+std::vector<std::byte> simulator_image(const Program& program, uint32_t module) {
+  return image_of(program,
+                  [&](const Kernel& k) { return k.code != Code::library && k.module == module; });
+}
+
+std::vector<std::byte> simulator_library_image(const Program& program) {
+  return image_of(program, [](const Kernel& k) { return k.code == Code::library; });
 }
 
 namespace sim {
@@ -88,7 +99,8 @@ bool bind_slots(KernelRecord& record, std::string* why) {
   for (const ir::Output& output : record.body.outputs) {
     of_body[output.name] = {Bound::output, record.body.type(output.value)};
   }
-  const size_t slots = record.args.size() - (record.guard && !record.args.empty() ? 1 : 0);
+  if (record.args.size() < (record.guard ? 1u : 0u) + (record.workspace ? 1u : 0u)) return false;
+  const size_t slots = record.slots();
   if (record.parts == 0 || slots != of_body.size() * record.parts) {
     *why = fmt::format("kernel {} has {} arguments, its body {} in each of {} parts", record.symbol,
                        slots, of_body.size(), record.parts);
@@ -117,6 +129,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     wanted.erase(found);
   }
   if (record.guard) record.bound.push_back(Bound::guard);
+  if (record.workspace) record.bound.push_back(Bound::workspace);
   return true;
 }
 
@@ -125,8 +138,9 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   size_t slots = 0, length = 0;
   std::string guard;
   auto& [grid, block, shared] = record.launch;
-  if (!(in >> record.symbol >> record.parts >> guard >> record.waits >> grid[0] >> grid[1] >>
-        grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >> length)) {
+  if (!(in >> record.symbol >> record.parts >> guard >> record.waits >> record.workspace >>
+        grid[0] >> grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >>
+        length)) {
     return false;
   }
   if (guard != "-") {
@@ -160,7 +174,8 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
 
 }  // namespace
 
-std::optional<std::vector<RecordPtr>> read_image(const void* image, std::string* why) {
+std::optional<std::vector<RecordPtr>> read_image(
+    const void* image, std::string* why, const std::shared_ptr<const HostFunctions>& functions) {
   const char* text = static_cast<const char*>(image);
   // Stops at the first difference, so it does not read past a foreign image's end.
   if (!image || std::strncmp(text, kMagic.data(), kMagic.size()) != 0) {
@@ -178,6 +193,7 @@ std::optional<std::vector<RecordPtr>> read_image(const void* image, std::string*
   std::vector<RecordPtr> records;
   for (std::string word; in >> word;) {
     auto record = std::make_shared<KernelRecord>();
+    record->functions = functions;
     if (!read_record(in, *record, why)) return {};
     records.push_back(std::move(record));
   }
@@ -185,12 +201,17 @@ std::optional<std::vector<RecordPtr>> read_image(const void* image, std::string*
 }
 
 CUresult State::cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**,
-                                  unsigned jit_count, CUlibraryOption*, void**, unsigned count) {
+                                  unsigned jit_count, CUlibraryOption* options, void** values,
+                                  unsigned count) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
-  if (jit_count != 0 || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (jit_count != 0 || count > 1 || (count == 1 && options[0] != kSimulatorFunctions)) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  std::shared_ptr<const HostFunctions> functions;
+  if (count == 1) functions = *static_cast<std::shared_ptr<const HostFunctions>*>(values[0]);
   std::string why;
-  std::optional<std::vector<RecordPtr>> records = read_image(code, &why);
+  std::optional<std::vector<RecordPtr>> records = read_image(code, &why, functions);
   if (!records) {
     reports_.push_back(std::move(why));
     return CUDA_ERROR_INVALID_IMAGE;

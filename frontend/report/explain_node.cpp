@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "ir/matmul_table.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -330,13 +331,18 @@ std::string kernel_text(const Program& p, const Node& node) {
     uses += static_cast<size_t>(std::count_if(
         b.nodes.begin(), b.nodes.end(), [&](const Node& n) { return n.kernel == node.kernel; }));
   }
-  std::string out =
-      fmt::format("  {}, grid {}, block {}", k.family, dims3(k.launch.grid), dims3(k.launch.block));
+  std::string out = k.code == Code::library
+                        ? fmt::format("  calls the library function {}, workspace {}", k.function,
+                                      human_bytes(k.workspace))
+                        : fmt::format("  {}, grid {}, block {}", k.family, dims3(k.launch.grid),
+                                      dims3(k.launch.block));
   if (k.launch.shared_bytes > 0) out += fmt::format(", {} B shared", k.launch.shared_bytes);
   if (k.parts > 1) out += fmt::format(", {} parts in one launch", k.parts);
   out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
                      human_bytes(k.bytes_moved), node.estimate_us);
-  return out + (uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n");
+  out += uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n";
+  const std::string chosen = why_library(k, p.options);
+  return out + (chosen.empty() ? "" : fmt::format("  {}\n", chosen));
 }
 
 std::string explain_node(const Program& p, const PlanIndex& index, Ref r, const WhyApart& why) {

@@ -1,0 +1,251 @@
+// Library ops from the builder and from model files to runs on the simulator.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "frontend/compile.hpp"
+#include "frontend/report/cpp.hpp"
+#include "frontend/report/explain.hpp"
+#include "frontend/report/report.hpp"
+#include "frontend/toml.hpp"
+#include "ir/interpret.hpp"
+#include "ir/text.hpp"
+#include "passes/check.hpp"
+#include "runtime/simulator.hpp"
+
+using namespace braid;
+
+namespace {
+
+/// 'mix': out0 = a + 2 b; the state s becomes s + a, and the value v becomes 3 v.
+HostFunctions references() {
+  return {{"mix_host", [](std::span<const HostTensor> in, std::span<HostTensor> out) {
+             for (int64_t i = 0; i < out[0].numel(); ++i) {
+               out[0].set(i, in[0].at(i) + 2 * in[1].at(i));
+               out[1].set(i, in[2].at(i) + in[0].at(i));
+               out[2].set(i, 3 * in[3].at(i));
+             }
+           }}};
+}
+
+/// Outputs and params of two launches, against the interpreter.
+void check_runs(const ir::Graph& source, const Options& options, LaunchMode mode) {
+  ir::Graph graph = source;
+  graph.bind_dims({});
+  const auto simulator = runtime::make_simulator();
+  Store store(Device::on(simulator));
+  const Program program = compile(source, options);
+  Executable e(program, store, references());
+  for (uint64_t launch = 0; launch < 2; ++launch) {
+    std::map<std::string, HostTensor> inputs;
+    ir::TensorMap wide, params;
+    for (const Binding& b : program.inputs) {
+      inputs[b.name] = random_tensor(e.type(b.name), 7 + launch, b.name);
+      wide[b.name] = widen(inputs[b.name]);
+    }
+    for (const ParamBinding& b : program.params) params[b.name] = widen(store.get(b.name));
+    const ir::TensorMap want = ir::interpret(graph, wide, params, ir::Rounding::wide, references());
+    e.poison();
+    const auto got = e.run(inputs, mode);
+    for (const auto& [name, t] : want) CHECK(relative_error(got.at(name), t) < 1e-5);
+    for (const auto& [name, t] : params) CHECK(relative_error(store.get(name), t) < 1e-5);
+  }
+  CHECK(simulator->take_reports().empty());
+}
+
+Graph mixed(int64_t rows, int64_t columns) {
+  Graph g("mixed");
+  const TypeArg type{f32, {DimArg(rows), DimArg(columns)}};
+  const Tensor x = g.input("x", type), y = g.input("y", type), s = g.param("s", type);
+  const Tensor v = tanh(y);
+  const auto r = g.library("mix", {x + 1, transpose(transpose(y))}, {type},
+                           {.workspace = 1000, .reference = "mix_host", .inout = {s, v}});
+  // The version before, in a lane beside it, and what is there now.
+  g.output("out", r[0] * 0.5 + exp(y * 0.1));
+  g.output("v", r[2] + v);
+  g.output("s", r[1] * 2);
+  const auto again = g.library("mix", {r[0], 0.25 * x}, {type},
+                               {.workspace = 1000, .reference = "mix_host", .inout = {s, r[2]}});
+  g.output("again", again[0]);
+  return g;
+}
+
+constexpr const char* kModel = R"(
+format = 1
+name = "mixed"
+
+[inputs]
+x = { dtype = "f32", shape = [8, 4] }
+y = { dtype = "f32", shape = [8, 4] }
+
+[params]
+s = { dtype = "f32", shape = [8, 4] }
+
+[graph]
+nodes = [
+  { out = "v", op = "tanh", in = ["y"] },
+  { out = ["r", "s1", "v1"], library = "mix", in = ["x", "y"], inout = ["s", "v"], results = [{ dtype = "f32", shape = [8, 4] }], workspace = 256, reference = "mix_host" },
+  { out = "z", op = "add", in = ["r", "v1"] },
+]
+
+[outputs]
+z = "z"
+s = "s1"
+)";
+
+}  // namespace
+
+TEST_CASE("library ops compute what their reference does, in graphs, on lanes and in streams") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 12; ++i) {
+    const auto extent = [&] { return static_cast<int64_t>(1 + random() % 20); };
+    const Graph g = mixed(extent(), extent());
+    Options o;
+    o.verify = true;
+    o.force_lanes = i % 2 == 0;
+    o.fuse = i % 3 != 0;
+    check_runs(g.ir(), o, i % 4 < 2 ? LaunchMode::graph : LaunchMode::stream);
+  }
+}
+
+TEST_CASE("a product by cuBLASLt computes the same on the simulator") {
+  Graph g("products");
+  const Tensor x = g.input("x", {f32, {12, 10}});
+  const Tensor h = gelu(linear(g, "a", x, 14));
+  const Tensor r = relu(linear(g, "b", h, 6));
+  g.output("y", softmax(r));
+  for (const Dots dots : {Dots::braid, Dots::cublaslt}) {
+    Options o;
+    o.dots = dots;
+    o.verify = true;
+    check_runs(g.ir(), o, LaunchMode::graph);
+  }
+}
+
+TEST_CASE("library ops from model files") {
+  const TomlModel model = read_toml(kModel, "mixed.toml");
+  check_runs(model.graph->ir(), {}, LaunchMode::graph);
+  const std::string text = ir::print(model.graph->ir());
+  CHECK(text.find("library") != std::string::npos);
+  CHECK(ir::print(ir::parse(text, "again.bir")) == text);
+}
+
+TEST_CASE("mistakes in library ops have codes and places") {
+  const auto code = [](const std::string& from, const std::string& to) {
+    std::string text = kModel;
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    try {
+      read_toml(text, "mixed.toml");
+    } catch (const Error& e) {
+      CHECK(e.diagnostics()[0].place.line == 15);
+      return e.diagnostics()[0].code;
+    }
+    return std::string("none");
+  };
+  CHECK(code("\"r\", \"s1\", \"v1\"", "\"r\", \"s1\", \"v1\", \"w\"") == "E0333");
+  CHECK(code("library = \"mix\"", "library = \"\"") == "E0107");
+  CHECK(code("inout = [\"s\", \"v\"]", "inout = [\"s\", \"s\"]") == "E0331");
+  CHECK(code("workspace = 256", "workspace = 4e12") != "none");
+  CHECK(code("workspace = 256", "workspace = 4000000000000") == "E0332");
+  CHECK(code("reference =", "referrence =") == "E0102");
+
+  Graph g("bad");
+  const Tensor x = g.input("x", {f32, {4}});
+  CHECK_THROWS_WITH_AS(g.library("", {x}, {{f32, {4}}}), doctest::Contains("E0330"), Error);
+  CHECK_THROWS_WITH_AS(g.library("f", {x}), doctest::Contains("E0331"), Error);
+}
+
+TEST_CASE("reports name library kernels, their workspace and why they are chosen") {
+  Graph g("large");
+  const Tensor x = g.input("x", {f32, {2048, 1024}}), w = g.input("w", {f32, {1024, 2048}});
+  g.output("y", relu(matmul(x, w)));
+  const Program p = compile(g);
+  const std::string text = report::to_text(report::make_report(p), p, {report::Section::kernels});
+  CAPTURE(text);
+  CHECK(text.find("calls cublaslt.matmul") != std::string::npos);
+  CHECK(text.find("workspace 32.0 MiB") != std::string::npos);
+  CHECK(text.find("cuBLASLt: 8.6 GFLOP of work, from 2^31 on it is faster") != std::string::npos);
+  CHECK(to_text(p).find("calls cublaslt.matmul") != std::string::npos);
+  CHECK(to_dot(p).find("library") != std::string::npos);
+  CHECK(to_json(p).find("cublaslt.matmul") != std::string::npos);
+  const std::string why = report::explain(p, "n0");
+  CHECK(why.find("calls the library function cublaslt.matmul") != std::string::npos);
+  CHECK(why.find("8.6 GFLOP") != std::string::npos);
+  CHECK_THROWS_WITH_AS(to_cpp(p), doctest::Contains("E0894"), Error);
+  Options o;
+  o.dots = Dots::cublaslt;
+  CHECK(to_string(o).find("dots=cublaslt") != std::string::npos);
+}
+
+TEST_CASE("a plan with library ops comes back from its file and runs") {
+  const Graph g = mixed(6, 5);
+  const Program p = read_program(write_program(compile(g)));
+  CHECK(check(p).empty());
+  const auto simulator = runtime::make_simulator();
+  Store store(Device::on(simulator));
+  Executable e(p, store, references());
+  std::map<std::string, HostTensor> inputs;
+  for (const Binding& b : p.inputs) inputs[b.name] = random_tensor(e.type(b.name), 3, b.name);
+  e.run(inputs);
+  CHECK(simulator->take_reports().empty());
+}
+
+TEST_CASE("a library op in a conditional node is captured there, and cannot be broken out") {
+  Graph g("branch");
+  const Tensor x = g.input("x", {f32, {6, 5}}), s = g.param("s", {f32, {6, 5}});
+  const Tensor y = g.if_(
+      greater(sum(x), 0),
+      [&] {
+        return g.library("mix", {x, tanh(x)}, {{f32, {6, 5}}},
+                         {.workspace = 64, .reference = "mix_host", .inout = {s, x}})[0];
+      },
+      [&] { return x * 2; }, {.lowering = ir::Lowering::node});
+  g.output("y", y);
+  check_runs(g.ir(), {}, LaunchMode::graph);
+
+  bool armed = true;
+  const auto simulator = runtime::make_simulator();
+  const auto driver = runtime::failing_driver(simulator, [&](int64_t, const char* name) {
+    return armed && std::string_view(name) == "cuLaunchKernel"
+               ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+               : CUDA_SUCCESS;
+  });
+  {
+    Store store(Device::on(driver));
+    CHECK_THROWS_WITH_AS(Executable(compile(g), store, references()), doctest::Contains("E0890"),
+                         Error);
+    armed = false;
+    const Executable e(compile(g), store, references());
+    CHECK(e.program().breaks.empty());
+  }
+  CHECK(simulator->live_objects() == 0);
+
+  // The host can go around it.
+  armed = true;
+  Options o;
+  o.branches = ir::Lowering::host;
+  Graph h("branch");
+  const Tensor hx = h.input("x", {f32, {6, 5}});
+  h.output("y", h.if_(
+                    greater(sum(hx), 0),
+                    [&] {
+                      const Tensor v = exp(hx * 0.1);
+                      const auto r = h.library("mix", {v, tanh(hx)}, {{f32, {6, 5}}},
+                                               {.reference = "mix_host", .inout = {hx, v}});
+                      return r[0] + r[1] * r[2];
+                    },
+                    [&] { return hx * 2; }));
+  Store store(Device::on(driver));
+  Executable e(compile(h, o), store, references());
+  armed = false;
+  REQUIRE(e.program().breaks.size() == 1);
+  CHECK(check(e.program()).empty());
+  const HostTensor in = random_tensor(e.type("x"), 5, "x");
+  ir::Graph graph = h.ir();
+  ir::TensorMap params;
+  const auto want =
+      ir::interpret(graph, {{"x", widen(in)}}, params, ir::Rounding::wide, references());
+  CHECK(relative_error(e.run({{"x", in}}).at("y"), want.at("y")) < 1e-5);
+}
