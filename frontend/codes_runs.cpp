@@ -177,36 +177,6 @@ std::vector<CodeInfo> codes_of_runs() {
        "The executable waits for the function; stores and other executables are free.",
        "[&](const Message& m) { executable.run(inputs); }",
        "[&](const Message& m) { queue.push(m); }"},
-      {"E0901", "`.bir`: a value is used before its definition", "order the lines",
-       "The IR is in order: every operand stands above its use.",
-       "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",
-       "%0: f32[4] = input \"x\"\n%1: f32[4] = relu %0"},
-      {"E0902", "`.bir`: an input, param or output without a name", "name it",
-       "Callers bind them by name.", "%0: f32[4] = input", "%0: f32[4] = input \"x\""},
-      {"E0903", "`.bir`: a version of a param is replaced twice", "assign to the newest one",
-       "The versions of a param form a chain.", "%2 = assign %0 %1\n%3 = assign %0 %1",
-       "%2 = assign %0 %1\n%3 = assign %2 %1"},
-      {"E0904", "`.bir`: an output is a param, not its value", "read it",
-       "A param stands for a place that changes; its value is what read gives.", "output \"y\" %0",
-       "%1 = read %0\noutput \"y\" %1"},
-      {"E0905", "`.bir`: an op's operands or result have a wrong type", "see the sentence",
-       "Every op of the IR has one type rule, which ir/README.md gives; nothing broadcasts by "
-       "itself.",
-       "add of f32[4] and f32[1]", "broadcast the f32[1] to f32[4] first"},
-      {"E0906", "`.bir`: a constant's literal does not fit its type", "see the sentence",
-       "A literal has one element for all, or one for each element of its type.", "", ""},
-      {"E0907", "`.bir`: a body that belongs to no op or to two, or bodies too deep in each other",
-       "give each branch and loop bodies of its own",
-       "A body is a graph of its own of one branch or loop; at most 64 may nest. Its dims are dims "
-       "of the graph around it too.",
-       "", ""},
-      {"E0908", "`.bir`: a local, a handle or the ring is used as it cannot be", "see the sentence",
-       "A local is assigned before it is read; a handle is assigned, and decides a branch or a "
-       "loop; "
-       "the ring takes messages, and a graph has one.",
-       "%0: state f32[4] = param \"t\" {sort=local}\n%1: f32[4] = read %0",
-       "%0: state f32[4] = param \"t\" {sort=local}\n%1: state f32[4] = assign %0, %9\n"
-       "%2: f32[4] = read %1"},
       {"E0890", "a library op in a conditional node cannot be captured",
        "mend its function, or compile with `--branches=host` and `--loops=host`",
        "The work of a library op becomes part of a graph by capturing what its function enqueues. "
@@ -237,6 +207,36 @@ std::vector<CodeInfo> codes_of_runs() {
        "call of it tells.",
        "braid inspect m.toml --format=cpp --dots=cublaslt",
        "braid inspect m.toml --format=cpp --dots=braid"},
+      {"E0901", "`.bir`: a value is used before its definition", "order the lines",
+       "The IR is in order: every operand stands above its use.",
+       "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",
+       "%0: f32[4] = input \"x\"\n%1: f32[4] = relu %0"},
+      {"E0902", "`.bir`: an input, param or output without a name", "name it",
+       "Callers bind them by name.", "%0: f32[4] = input", "%0: f32[4] = input \"x\""},
+      {"E0903", "`.bir`: a version of a param is replaced twice", "assign to the newest one",
+       "The versions of a param form a chain.", "%2 = assign %0 %1\n%3 = assign %0 %1",
+       "%2 = assign %0 %1\n%3 = assign %2 %1"},
+      {"E0904", "`.bir`: an output is a param, not its value", "read it",
+       "A param stands for a place that changes; its value is what read gives.", "output \"y\" %0",
+       "%1 = read %0\noutput \"y\" %1"},
+      {"E0905", "`.bir`: an op's operands or result have a wrong type", "see the sentence",
+       "Every op of the IR has one type rule, which ir/README.md gives; nothing broadcasts by "
+       "itself.",
+       "add of f32[4] and f32[1]", "broadcast the f32[1] to f32[4] first"},
+      {"E0906", "`.bir`: a constant's literal does not fit its type", "see the sentence",
+       "A literal has one element for all, or one for each element of its type.", "", ""},
+      {"E0907", "`.bir`: a body that belongs to no op or to two, or bodies too deep in each other",
+       "give each branch and loop bodies of its own",
+       "A body is a graph of its own of one branch or loop; at most 64 may nest. Its dims are dims "
+       "of the graph around it too.",
+       "", ""},
+      {"E0908", "`.bir`: a local, a handle or the ring is used as it cannot be", "see the sentence",
+       "A local is assigned before it is read; a handle is assigned, and decides a branch or a "
+       "loop; "
+       "the ring takes messages, and a graph has one.",
+       "%0: state f32[4] = param \"t\" {sort=local}\n%1: f32[4] = read %0",
+       "%0: state f32[4] = param \"t\" {sort=local}\n%1: state f32[4] = assign %0, %9\n"
+       "%2: f32[4] = read %1"},
   };
 }
 

@@ -106,6 +106,7 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
   k.args = slots_of_body(k.body);
   if (library) {
     k.code = Code::library;
+    k.module = UINT32_MAX;  // none
     k.function = library->function;
     k.workspace = library->workspace;
     if (k.workspace != 0) k.args.push_back({"workspace", Role::out, workspace_type(k.workspace)});

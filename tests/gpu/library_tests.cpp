@@ -68,16 +68,26 @@ void copy_and_fill(const LibraryCall& c) {
   good(cuda.set(c.results[1].address, 7, bytes_of(c.results[1]) / 4, c.stream));
 }
 
+/// A second stream and events to fork to it and join it. First asked for outside of captures.
+struct Side {
+  CUstream stream = nullptr;
+  CUevent fork = nullptr, join = nullptr;
+  static const Side& get() {
+    static const Side side = [] {
+      Side s;
+      good(Cuda::get().make_stream(&s.stream, CU_STREAM_NON_BLOCKING));
+      good(Cuda::get().make_event(&s.fork, CU_EVENT_DISABLE_TIMING));
+      good(Cuda::get().make_event(&s.join, CU_EVENT_DISABLE_TIMING));
+      return s;
+    }();
+    return side;
+  }
+};
+
 /// The same on two streams, so that two nodes are the last: nothing follows the join.
 void copy_beside_fill(const LibraryCall& c) {
   const Cuda& cuda = Cuda::get();
-  static CUstream side = nullptr;
-  static CUevent fork = nullptr, join = nullptr;
-  if (!side) {
-    good(cuda.make_stream(&side, CU_STREAM_NON_BLOCKING));
-    good(cuda.make_event(&fork, CU_EVENT_DISABLE_TIMING));
-    good(cuda.make_event(&join, CU_EVENT_DISABLE_TIMING));
-  }
+  const auto& [side, fork, join] = Side::get();
   good(cuda.record(fork, c.stream));
   good(cuda.wait_event(side, fork, 0));
   good(cuda.copy(c.results[0].address, c.arguments[0].address, bytes_of(c.results[0]), side));
@@ -137,6 +147,10 @@ class Suite {
   Suite(Device device, uint64_t seed) : device_(std::move(device)), seed_(seed) {}
 
   int run() {
+    if (!device_.simulated()) {
+      const runtime::Current current(device_.context());
+      Side::get();
+    }
     for (const auto& [dtype, math] : {std::pair(DType::f32, Math::strict),
                                       {DType::f32, Math::tf32},
                                       {DType::f16, Math::strict},

@@ -8,9 +8,11 @@
 #include "frontend/report/explain.hpp"
 #include "frontend/report/report.hpp"
 #include "frontend/toml.hpp"
+#include "ir/break_out.hpp"
 #include "ir/interpret.hpp"
 #include "ir/text.hpp"
 #include "passes/check.hpp"
+#include "random_control.hpp"
 #include "runtime/simulator.hpp"
 
 using namespace braid;
@@ -248,4 +250,68 @@ TEST_CASE("a library op in a conditional node is captured there, and cannot be b
   const auto want =
       ir::interpret(graph, {{"x", widen(in)}}, params, ir::Rounding::wide, references());
   CHECK(relative_error(e.run({{"x", in}}).at("y"), want.at("y")) < 1e-5);
+}
+
+TEST_CASE("a program with a node broken out gives the same results") {
+  std::mt19937 random(77);
+  int done = 0, in_regions = 0;
+  for (uint64_t seed = 1; seed < 120; ++seed) {
+    Options o;
+    o.verify = true;
+    o.force_lanes = seed % 2 == 0;
+    o.branches = seed % 3 == 0 ? ir::Lowering::host : ir::Lowering::automatic;
+    const ir::Graph graph = test::random_control(seed, {});
+    const Program before = compile(graph, o);
+    Program after = before;
+    for (int times = 0; times < 2; ++times) {
+      std::vector<std::pair<uint32_t, uint32_t>> nodes;
+      for (uint32_t b = 0; b < after.bodies.size(); ++b) {
+        const Body& body = after.bodies[b];
+        const bool cut = !body.stream && (body.region == UINT32_MAX ||
+                                          after.regions[body.region].kind == Region::Kind::host);
+        for (uint32_t n = 0; cut && n < body.nodes.size(); ++n) {
+          if (body.nodes[n].kernel != kNoKernel && body.nodes[n].region == UINT32_MAX) {
+            nodes.emplace_back(b, n);
+          }
+        }
+      }
+      if (nodes.empty()) break;
+      const auto [body, node] = nodes[random() % nodes.size()];
+      in_regions += after.bodies[body].region != UINT32_MAX ? 1 : 0;
+      break_out(after, body, node, "it cannot", "do not");
+      ++done;
+      CAPTURE(seed);
+      CAPTURE(to_text(before));
+      CAPTURE(to_text(after));
+      const std::vector<std::string> wrong = check(after);
+      REQUIRE_MESSAGE(wrong.empty(), wrong[0]);
+    }
+    std::vector<std::map<std::string, HostTensor>> outputs;
+    std::vector<std::vector<HostTensor>> params;
+    for (const Program* p : {&before, static_cast<const Program*>(&after)}) {
+      const auto simulator = runtime::make_simulator();
+      Store store(Device::on(simulator));
+      std::vector<std::string> said;
+      MessageOptions messages;
+      messages.on_message = [](const Message&) {};
+      Executable e(*p, store, test::control_functions(graph, said), messages);
+      std::map<std::string, HostTensor> inputs;
+      for (const Binding& b : p->inputs)
+        inputs[b.name] = random_tensor(e.type(b.name), seed, b.name);
+      try {
+        outputs.push_back(e.run(inputs));
+      } catch (const Error& error) {
+        CHECK(error.diagnostics()[0].code == "E0860");
+        outputs.emplace_back();
+        for (const Binding& b : p->outputs) outputs.back()[b.name] = e.read(b.name);
+      }
+      auto& held = params.emplace_back();
+      for (const ParamBinding& b : p->params) held.push_back(store.get(b.name));
+      CHECK(simulator->take_reports().empty());
+    }
+    for (const auto& [name, t] : outputs[0]) CHECK(outputs[1].at(name).bytes == t.bytes);
+    for (size_t i = 0; i < params[0].size(); ++i) CHECK(params[1][i].bytes == params[0][i].bytes);
+  }
+  CHECK(done > 150);
+  CHECK(in_regions > 5);
 }

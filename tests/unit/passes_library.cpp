@@ -55,6 +55,7 @@ Program two_calls(int64_t workspace, bool lanes = true) {
   m.output("z", m.add(a, b));
   Options o = with(Dots::automatic);
   o.force_lanes = lanes;
+  if (!lanes) o.streams = 1;
   return plan(m, o);
 }
 
@@ -181,7 +182,8 @@ TEST_CASE("workspaces of calls in parallel lanes lie apart, and of calls in a ro
   CHECK((at[0].second <= at[1].first || at[1].second <= at[0].first));
   const auto row = places(two_calls(70000, false));
   REQUIRE(row.size() == 2);
-  CHECK(row[0] == row[1]);
+  CHECK(row[0].first < row[1].second);
+  CHECK(row[1].first < row[0].second);
   CHECK(p.kernels.size() == 4);  // one for both calls
   CHECK(two_calls(0).kernels[1].args.size() == 2);
 }
