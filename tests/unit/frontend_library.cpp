@@ -60,7 +60,7 @@ Graph mixed(int64_t rows, int64_t columns) {
   const TypeArg type{f32, {DimArg(rows), DimArg(columns)}};
   const Tensor x = g.input("x", type), y = g.input("y", type), s = g.param("s", type);
   const Tensor v = tanh(y);
-  const auto r = g.library("mix", {x + 1, transpose(transpose(y))}, {type},
+  const auto r = g.library("mix", {x + 1, transpose(transpose(y, {1, 0}), {1, 0})}, {type},
                            {.workspace = 1000, .reference = "mix_host", .inout = {s, v}});
   // The version before, in a lane beside it, and what is there now.
   g.output("out", r[0] * 0.5 + exp(y * 0.1));
@@ -314,4 +314,66 @@ TEST_CASE("a program with a node broken out gives the same results") {
   }
   CHECK(done > 150);
   CHECK(in_regions > 5);
+}
+
+TEST_CASE("random nets with products by cuBLASLt compute what the interpreter does") {
+  std::mt19937 random(31);
+  const auto chance = [&](uint32_t one_in) { return random() % one_in == 0; };
+  int library = 0;
+  for (int net = 0; net < 60; ++net) {
+    Graph g("net");
+    const auto extent = [&] { return static_cast<int64_t>(1 + random() % 12); };
+    const int64_t rows = extent();
+    const bool batch = chance(3);
+    const auto type = [&](int64_t a, int64_t b) {
+      TypeArg t{f32, {DimArg(a), DimArg(b)}};
+      if (batch) t.shape.insert(t.shape.begin(), DimArg(3));
+      return t;
+    };
+    int64_t columns = extent();
+    Tensor x = g.input("x", type(rows, columns));
+    std::vector<Tensor> earlier;
+    for (int layer = 0; layer < 4; ++layer) {
+      const int64_t next = chance(3) ? columns : extent();
+      const bool tb = chance(2);
+      const Tensor w = g.param("w" + std::to_string(layer),
+                               tb ? type(next, columns) : type(columns, next), {.scale = 0.5});
+      Tensor y =
+          chance(6)
+              ? matmul(transpose(x, batch ? std::vector<int>{0, 2, 1} : std::vector<int>{1, 0}), w,
+                       {.ta = true, .tb = tb})
+              : matmul(x, w, {.tb = tb});
+      if (!chance(3)) y = y + g.param("b" + std::to_string(layer), {f32, {DimArg(next)}});
+      if (chance(8)) g.output("before" + std::to_string(layer), y);
+      switch (random() % 5) {
+        case 0:
+          y = relu(y);
+          break;
+        case 1:
+          y = gelu_tanh(y);
+          break;
+        case 2:
+          y = tanh(y);
+          break;
+        case 3:
+          if (next == columns) y = y + x;
+          break;
+        default:
+          break;
+      }
+      if (chance(5)) y = exp(y * 0.1);
+      x = y;
+      columns = next;
+    }
+    g.output("y", x);
+    Options o;
+    o.verify = true;
+    o.dots = Dots::cublaslt;
+    o.fuse = net % 5 != 0;
+    o.force_lanes = net % 2 == 0;
+    for (const Kernel& k : compile(g, o).kernels) library += k.code == Code::library ? 1 : 0;
+    CAPTURE(net);
+    check_runs(g.ir(), o, net % 3 == 0 ? LaunchMode::stream : LaunchMode::graph);
+  }
+  CHECK(library > 120);
 }
