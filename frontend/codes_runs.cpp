@@ -98,6 +98,11 @@ std::vector<CodeInfo> codes_of_runs() {
        "evaluation "
        "that would go on for ever.",
        "", ""},
+      {"E0808", "a kernel or library call of the user's without a reference",
+       "name a host function that computes the same as its reference",
+       "The interpreter and the simulator cannot run code that is written for a GPU. They call the "
+       "host function that such a kernel or library function names as its reference.",
+       "", ""},
       {"E0810", "unknown param", "`Store::names()` lists them",
        "A store has the params of the programs that were declared in it, by their full names.",
        "store.set(\"w\", values);", "store.set(\"l1/w\", values);"},

@@ -169,7 +169,10 @@ ir::Graph simplify_outermost(const ir::Graph& graph, size_t arguments) {
     if ((!op.outside && rewriter.rewrite(i)) || !may_merge(op.kind)) continue;
     if (op.kind == OpKind::constant) rewriter.intern_literal(op);
     const uint32_t first = equal_ops.find_or_add(i);
-    if (first != i) rewriter.replace(op.result, rewriter.ops[first].result);
+    if (first == i) continue;
+    for (uint32_t r = 0; r < op.results; ++r) {
+      rewriter.replace(op.result_at(r), rewriter.ops[first].result_at(r));
+    }
   }
   return emit(graph, rewriter, arguments);
 }

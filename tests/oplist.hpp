@@ -26,12 +26,12 @@ double tolerance_of(DType t);
 /// The same list for the same seed; shapes vary with it.
 std::vector<OpCase> op_cases(uint64_t seed);
 
-/// Whether the list has cases of the kind. Calls are tested by frontend_host.cpp; branches, loops
-/// and messages, of every dtype that they take, by control_tests.cpp and message_runs.hpp on every
-/// device.
+/// Whether the list has cases of the kind. Calls, kernels and library functions of the user's are
+/// tested with them; branches, loops and messages, of every dtype that they take, by
+/// control_tests.cpp and message_runs.hpp on every device.
 inline bool in_op_list(ir::OpKind kind) {
   return kind != ir::OpKind::host && kind != ir::OpKind::branch && kind != ir::OpKind::loop &&
-         kind != ir::OpKind::send;
+         kind != ir::OpKind::send && kind != ir::OpKind::kernel && kind != ir::OpKind::library;
 }
 
 }  // namespace braid

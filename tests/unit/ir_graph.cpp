@@ -194,7 +194,9 @@ TEST_CASE("users lists each user once, in order") {
 
 TEST_CASE("clone_op carries names, places, literals and symbols over") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    const Graph from = test::random_graph(seed);
+    test::RandomGraphOptions options;
+    if (seed % 2 == 1) options.compact = options.code = options.host = 10;
+    const Graph from = test::random_graph(seed, options);
     Graph to(from.name);
     to.strings.intern("shifts all indices");
     to.add_literal({f32({}), true, std::vector<std::byte>(4)});
@@ -225,7 +227,9 @@ TEST_CASE("clone_op carries names, places, literals and symbols over") {
 
 TEST_CASE("verify accepts random graphs and their copies") {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const Graph g = test::random_graph(seed);
+    test::RandomGraphOptions o;
+    if (seed % 3 == 1) o.compact = o.code = o.host = 10;
+    const Graph g = test::random_graph(seed, o);
     REQUIRE_MESSAGE(verify(g).empty(), render(verify(g)));
     const Graph copy = g;
     REQUIRE(print(copy) == print(g));

@@ -15,9 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/graph.hpp"
-#include "ir/host.hpp"
-#include "ir/tensor.hpp"
+#include "random_code.hpp"
 
 namespace braid::test {
 
@@ -31,6 +29,8 @@ struct RandomGraphOptions {
   bool places = true;  // names, places and repeats on some ops
   size_t host = 0;     // one step in so many is a call of a host function; 0: none
   size_t outside = 0;  // one op in so many is kept out of graphs, if it can be; 0: none
+  size_t compact = 0;  // one step in so many is a compaction; 0: none
+  size_t code = 0;     // one step in so many is a kernel or library call of the user's; 0: none
   std::vector<DType> dtypes = {DType::f32, DType::f32, DType::f16, DType::bf16, DType::f64,
                                DType::i32, DType::i64, DType::i8,  DType::u8,   DType::b1};
 };
@@ -230,6 +230,8 @@ class RandomGraph {
   // ---- steps
   std::optional<Node> step() {
     if (o_.host && chance(o_.host)) return host();
+    if (o_.compact && chance(o_.compact)) return compact();
+    if (o_.code && chance(o_.code)) return code();
     switch (below(o_.state ? 17 : 14)) {
       case 0:
       case 1:
@@ -293,6 +295,58 @@ class RandomGraph {
       const ValueId v{first.v.index + static_cast<uint32_t>(i)};
       pool_.push_back({v, all.exact || !is_float(types[i].dtype), all.bound});
     }
+    if (types.empty()) return std::nullopt;
+    return first;
+  }
+
+  std::optional<Node> compact() {
+    const auto rows = any_of([&](const Node& n) { return shape_of(n).rank() > 0; });
+    if (!rows) return std::nullopt;
+    const Node mask = value_of({DType::b1, Shape{shape_of(*rows)[0]}});
+    const Node chosen =
+        make({ir::OpKind::compact, {}, {mask.v, rows->v}}, rows->exact, rows->bound);
+    pool_.push_back({{chosen.v.index + 1}, true, 0});  // the count
+    return chosen;
+  }
+
+  /// A kernel or library call of the user's, each with a reference function of its own: see
+  /// host_functions_of().
+  std::optional<Node> code() {
+    std::vector<ValueId> operands;
+    std::vector<std::pair<std::vector<Node>*, size_t>> written;  // params, by operand
+    Node all{{}, false, 2};
+    for (size_t n = below(3); n > 0; --n) {
+      const Node x = any();
+      operands.push_back(x.v);
+      all.bound = std::max(all.bound, x.bound);
+    }
+    for (std::vector<Node>& p : params_) {
+      if (!chance(3)) continue;
+      written.emplace_back(&p, operands.size());
+      operands.push_back(p.back().v);
+      all.bound = std::max(all.bound, p.back().bound);
+    }
+    std::vector<TensorType> types;
+    for (size_t n = below(3) + (written.empty() ? 1 : 0); n > 0; --n) {
+      types.push_back({DType::i32, shape()});
+      if (!operands.empty()) types.back().dtype = g_.type(operands[below(operands.size())]).dtype;
+    }
+    ir::Graph::NewOp op{ir::OpKind::library, {}, operands};
+    const ir::StrId reference = name("reference");
+    if (chance(2)) {
+      op.attrs =
+          ir::LibraryAttr{name("library"), Dim(static_cast<int64_t>(64 * below(3))), reference};
+    } else {
+      op.kind = ir::OpKind::kernel;
+      op.attrs = random_kernel(g_, next(), operands.size(), types.size(), reference);
+    }
+    if (!types.empty()) op.type = types[0];
+    if (types.size() > 1) op.more.assign(types.begin() + 1, types.end());
+    const Node first = make(std::move(op), false, all.bound);
+    const auto made = [&](ValueId v) { return Node{v, !is_float(g_.type(v).dtype), all.bound}; };
+    const ir::Op& added = g_.def(first.v);
+    for (const auto& [p, k] : written) p->push_back(made(ir::next_version(g_, added, k)));
+    for (uint32_t i = 1; i < types.size(); ++i) pool_.push_back(made(added.result_at(i)));
     if (types.empty()) return std::nullopt;
     return first;
   }
@@ -630,36 +684,6 @@ class RandomGraph {
 
 inline ir::Graph random_graph(uint64_t seed, const RandomGraphOptions& options = {}) {
   return RandomGraph(seed, options).run();
-}
-
-/// The functions that the graph's host ops name. Result i takes its elements from argument i, or
-/// the one so many after the first, in turn. The impure ones begin one element later at every call,
-/// and write their names down in `said`.
-inline HostFunctions host_functions_of(const ir::Graph& g, std::vector<std::string>& said) {
-  HostFunctions functions;
-  for (const ir::Op& op : g.ops()) {
-    const auto* attr = std::get_if<ir::HostAttr>(&op.attrs);
-    if (!attr) continue;
-    const std::string name(g.strings[attr->function]);
-    functions[name] = [name, pure = attr->pure, calls = int64_t{0}, &said](
-                          std::span<const HostTensor> in, std::span<HostTensor> out) mutable {
-      if (!pure) said.push_back(name);
-      if (!pure) ++calls;
-      for (size_t i = 0; i < out.size(); ++i) {
-        const int64_t n = in.empty() ? 0 : in[i % in.size()].numel();
-        for (int64_t e = 0; e < out[i].numel(); ++e) {
-          if (n == 0) {
-            out[i].set(e, static_cast<double>((e + calls) % 2));
-          } else if (is_float(out[i].type.dtype)) {
-            out[i].set(e, in[i % in.size()].at((e + calls) % n));
-          } else {
-            out[i].set_int(e, in[i % in.size()].int_at((e + calls) % n));
-          }
-        }
-      }
-    };
-  }
-  return functions;
 }
 
 }  // namespace braid::test
