@@ -17,7 +17,7 @@ Program compile(ir::Graph graph, const Options& options) {
   if (!wrong.empty()) throw Error(wrong);
   bool changes = false;
   ir::for_each_graph(graph, [&](const ir::Graph& g) {
-    changes = changes || std::any_of(g.ops().begin(), g.ops().end(), [](const ir::Op& op) {
+    changes = changes || std::any_of(g.ops().begin(), g.ops().end(), [&](const ir::Op& op) {
                 const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
                 return op.kind == ir::OpKind::assign || op.kind == ir::OpKind::update ||
                        op.kind == ir::OpKind::send || (host && !host->pure) ||

@@ -12,7 +12,9 @@
 #include "ir/interpret.hpp"
 #include "ir/text.hpp"
 #include "passes/check.hpp"
+#include "random_code.hpp"
 #include "random_control.hpp"
+#include "random_graph.hpp"
 #include "runtime/simulator.hpp"
 
 using namespace braid;
@@ -284,7 +286,7 @@ TEST_CASE("a program with a node broken out gives the same results") {
       CAPTURE(to_text(before));
       CAPTURE(to_text(after));
       const std::vector<std::string> wrong = check(after);
-      REQUIRE_MESSAGE(wrong.empty(), wrong[0]);
+      if (!wrong.empty()) FAIL(wrong[0]);
     }
     std::vector<std::map<std::string, HostTensor>> outputs;
     std::vector<std::vector<HostTensor>> params;
@@ -376,4 +378,48 @@ TEST_CASE("random nets with products by cuBLASLt compute what the interpreter do
     check_runs(g.ir(), o, net % 3 == 0 ? LaunchMode::stream : LaunchMode::graph);
   }
   CHECK(library > 120);
+}
+
+TEST_CASE("random graphs with library ops compute what the interpreter does") {
+  int ran = 0, library = 0;
+  for (uint64_t seed = 0; seed < 400 && ran < 60; ++seed) {
+    test::RandomGraphOptions options;
+    options.code = 4;
+    options.ops = 24;
+    options.dtypes = {DType::f32, DType::i32};
+    const ir::Graph graph = test::random_graph(seed, options);
+    const auto has = [&](ir::OpKind kind) {
+      return std::any_of(graph.ops().begin(), graph.ops().end(),
+                         [&](const ir::Op& op) { return op.kind == kind; });
+    };
+    if (has(ir::OpKind::kernel) || !has(ir::OpKind::library)) continue;
+    ++ran;
+    CAPTURE(seed);
+    Options o;
+    o.verify = true;
+    o.force_lanes = seed % 2 == 0;
+    o.fuse = seed % 5 != 0;
+    const Program p = compile(graph, o);
+    for (const Kernel& k : p.kernels) library += k.code == Code::library ? 1 : 0;
+    std::vector<std::string> said;
+    const HostFunctions functions = test::host_functions_of(graph, said);
+    const auto simulator = runtime::make_simulator();
+    Store store(Device::on(simulator));
+    Executable e(p, store, functions);
+    std::map<std::string, HostTensor> inputs;
+    ir::TensorMap wide, params;
+    for (const Binding& b : p.inputs) {
+      inputs[b.name] = random_tensor(e.type(b.name), seed, b.name);
+      wide[b.name] = widen(inputs[b.name]);
+    }
+    for (const ParamBinding& b : p.params) params[b.name] = widen(store.get(b.name));
+    const ir::TensorMap want = ir::interpret(graph, wide, params, ir::Rounding::dtype, functions);
+    const auto got = e.run(inputs, seed % 3 == 0 ? LaunchMode::stream : LaunchMode::graph);
+    for (const auto& [name, t] : want) CHECK(relative_error(got.at(name), t) < 1e-3);
+    for (const auto& [name, t] : params) CHECK(relative_error(store.get(name), t) < 1e-3);
+    const std::vector<std::string> reports = simulator->take_reports();
+    if (!reports.empty()) FAIL_CHECK(reports[0]);
+  }
+  CHECK(ran > 20);
+  CHECK(library > 20);
 }
