@@ -14,34 +14,13 @@ namespace {
 constexpr uint32_t kNone = UINT32_MAX;
 
 /// By node of the body: which part it comes to. 0: does not depend on `node`; 1: is it; 2: the
-/// rest. The kernels of a predicated branch stay together where they can.
+/// rest.
 std::vector<int> parts_of(const Body& body, uint32_t node) {
-  const auto n = static_cast<uint32_t>(body.nodes.size());
-  std::vector<bool> before(n, false), after(n, false);
-  before[node] = after[node] = true;
-  for (auto e = body.edges.rbegin(); e != body.edges.rend(); ++e) {  // sorted by target
-    if (before[e->to]) before[e->from] = true;
+  std::vector<int> part(body.nodes.size(), 0);
+  part[node] = 1;
+  for (const Edge& e : body.edges) {  // sorted by target
+    if (part[e.from] != 0) part[e.to] = 2;
   }
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Edge& e : body.edges) {
-      if (after[e.from]) after[e.to] = true;
-    }
-    std::vector<uint32_t> split;  // predicated branches, part of which comes after
-    for (uint32_t i = 0; i < n; ++i) {
-      if (after[i] && body.nodes[i].kernel != kNoKernel && body.nodes[i].region != kNone) {
-        split.push_back(body.nodes[i].region);
-      }
-    }
-    for (uint32_t i = 0; i < n; ++i) {
-      const Node& mate = body.nodes[i];
-      if (after[i] || before[i] || mate.kernel == kNoKernel) continue;
-      if (std::find(split.begin(), split.end(), mate.region) == split.end()) continue;
-      after[i] = changed = true;
-    }
-  }
-  std::vector<int> part(n, 0);
-  for (uint32_t i = 0; i < n; ++i) part[i] = i == node ? 1 : after[i] ? 2 : 0;
   return part;
 }
 

@@ -13,7 +13,7 @@ namespace braid {
 /// it is. Later bodies and runs get other numbers, and Program::breaks an entry, in which `reason`
 /// says what is wrong and `remedy` what helps; the certificates go, as they prove less than what
 /// the plan has now. The body may not be that of a conditional node, and the node no conditional
-/// node and not guarded.
+/// node and not guarded; guarded kernels of one branch may come to several parts.
 void break_out(Program& p, uint32_t body, uint32_t node, std::string reason, std::string remedy);
 
 }  // namespace braid

@@ -279,8 +279,7 @@ class Suite {
     });
   }
 
-  Graph calls() {
-    Graph g("calls");
+  static void calls(Graph& g) {
     const Tensor x = g.input("x", {f32, {64, 32}}), z = g.input("z", {f32, {64, 32}});
     const auto r = g.library("f", {tanh(x)}, {{f32, {64, 32}}, {i32, {16}}},
                              {.workspace = 64 * 32 * 4, .reference = "copies"});
@@ -291,12 +290,12 @@ class Suite {
     const auto ends = g.library("f", {z}, {{f32, {64, 32}}, {i32, {8}}},
                                 {.workspace = 64 * 32 * 4, .reference = "copies"});
     g.output("copy", ends[0]);
-    g.output("sum", sum(cast(ends[1], f32)));
-    return g;
+    g.output("sum", sum(cast(ends[1], f32), {.axes = {}}));
   }
 
   std::string function(const LibraryFunction& f, bool lanes, size_t breaks) {
-    const Graph g = calls();
+    Graph g("calls");
+    calls(g);
     Options o;
     o.force_lanes = lanes;
     Store store(device_);
@@ -323,7 +322,7 @@ class Suite {
     Graph g("branch");
     const Tensor x = g.input("x", {f32, {64, 32}});
     const Tensor y = g.if_(
-        greater(sum(x), 0),
+        greater(sum(x, {.axes = {}}), 0),
         [&] {
           return g.library("f", {tanh(x)}, {{f32, {64, 32}}, {i32, {8}}},
                            {.workspace = 64 * 32 * 4, .reference = "copies"})[0];
