@@ -268,13 +268,20 @@ ir::Graph RegionBuilder::isolated(const RanBody& r, const std::vector<Argument>&
   }
   for (uint32_t i = 0; i < raw.ops().size(); ++i) {
     const ir::Op& op = raw.ops()[i];
-    if (op.kind == ir::OpKind::input || op.kind == ir::OpKind::param) continue;
+    const bool local = std::holds_alternative<ir::LocalAttr>(op.attrs);  // the body's own
+    if (op.kind == ir::OpKind::input || (op.kind == ir::OpKind::param && !local)) continue;
     if (map[op.result.index].valid()) continue;  // a read that became an argument
     std::vector<ValueId> operands;
     for (const ValueId v : op.operands) operands.push_back(map[v.index]);
     // A read that nothing used, of what is no argument.
     if (op.kind == ir::OpKind::read && !operands[0].valid()) continue;
-    ir::map_results(map, op, body.clone_op(raw, ir::OpId{i}, std::move(operands)));
+    const ValueId copy = body.clone_op(raw, ir::OpId{i}, std::move(operands));
+    ir::map_results(map, op, copy);
+    if (!local) continue;
+    const std::string stem(raw.strings[op.name]);
+    std::string name = stem;
+    for (int k = 1; !names.insert(name).second; ++k) name = fmt::format("{}.{}", stem, k);
+    body.op(body.value(copy).def).name = body.strings.intern(name);
   }
   for (size_t i = 0; i < r.results.size(); ++i) {
     body.outputs.push_back({fmt::format("{}", i), map[r.results[i].index], {}});

@@ -13,16 +13,58 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-/// By node of the body: which part it comes to. 0: does not depend on `node`; 1: is it; 2: the
-/// rest.
-std::vector<int> parts_of(const Body& body, uint32_t node) {
-  std::vector<int> part(body.nodes.size(), 0);
-  part[node] = 1;
-  for (const Edge& e : body.edges) {  // sorted by target
-    if (part[e.from] != 0) part[e.to] = 2;
+/// Which part each node of a body comes to. 0: does not depend on `node`; 1: is it; 2: the rest,
+/// and what sets the values of the conditional nodes there, with all that depends on it. The value
+/// is only known in the graph in which it is set.
+class Parts {
+ public:
+  Parts(const Program& p, const Body& body, uint32_t node)
+      : part(body.nodes.size(), 0), p_(p), body_(body) {
+    part[node] = 1;
+    follow();
+    std::vector<bool> before(part.size(), false);
+    before[node] = true;
+    for (auto e = body.edges.rbegin(); e != body.edges.rend(); ++e) {
+      if (before[e->to]) before[e->from] = true;
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (uint32_t i = 0; i < part.size(); ++i) {
+        if (part[i] != 2 || body.nodes[i].kernel != kNoKernel) continue;
+        for (uint32_t setter = 0; setter < i; ++setter) {
+          if (part[setter] == 2 || !sets(setter, body.nodes[i].region)) continue;
+          if (before[setter]) {
+            stuck = body.nodes[i].region;
+            return;
+          }
+          part[setter] = 2;
+          changed = true;
+        }
+      }
+      follow();
+    }
   }
-  return part;
-}
+
+  std::vector<int> part;
+  uint32_t stuck = kNone;  // a region that cannot be cut: what the node needs sets its value
+
+ private:
+  void follow() {
+    for (const Edge& e : body_.edges) {  // sorted by target
+      if (part[e.from] != 0 && part[e.to] == 0) part[e.to] = 2;
+    }
+  }
+  bool sets(uint32_t node, uint32_t region) const {
+    const uint32_t handle = p_.views[p_.regions[region].flag].buffer;
+    const Node& n = body_.nodes[node];
+    return n.kernel != kNoKernel && std::any_of(n.args.begin(), n.args.end(), [&](uint32_t v) {
+             return p_.views[v].buffer == handle;
+           });
+  }
+
+  const Program& p_;
+  const Body& body_;
+};
 
 /// The nodes of one part, with lanes without gaps, and the edges between them.
 Body take(const Body& from, const std::vector<int>& parts, int part) {
@@ -150,15 +192,20 @@ class Runs {
 
 }  // namespace
 
+uint32_t uncut(const Program& p, uint32_t body, uint32_t node) {
+  const Body& b = p.bodies[body];
+  if (b.region != kNone && p.regions[b.region].kind == Region::Kind::node) return b.region;
+  return Parts(p, b, node).stuck;
+}
+
 void break_out(Program& p, uint32_t body, uint32_t node, std::string reason, std::string remedy) {
   const Body whole = p.bodies[body];
   ensure(!whole.stream && whole.nodes[node].kernel != kNoKernel &&
-             whole.nodes[node].region == kNone &&
-             (whole.region == kNone || p.regions[whole.region].kind == Region::Kind::host),
+             whole.nodes[node].region == kNone && uncut(p, body, node) == kNone,
          "break_out: a node that no break can take out");
   const bool outermost = whole.region == kNone;
   const Runs before(p, *script_of(p, body), outermost);
-  const std::vector<int> parts = parts_of(whole, node);
+  const std::vector<int> parts = Parts(p, whole, node).part;
   std::vector<Body> made;
   for (int part = 0; part < 3; ++part) {
     Body b = take(whole, parts, part);

@@ -79,10 +79,10 @@ void Executable::Impl::try_libraries() {
 void Executable::Impl::break_out(uint32_t body, uint32_t node, const std::string& reason) {
   const Body& b = program.bodies[body];
   const std::string text = runtime::library_text(program, b.nodes[node]);
-  if (runtime::is_nested(program, b)) {
+  if (const uint32_t region = uncut(program, body, node); region != UINT32_MAX) {
     throw_error("E0890",
-                fmt::format("{} cannot be captured, and its conditional node {} cannot be cut: {}",
-                            text, program.regions[b.region].op, reason),
+                fmt::format("{} cannot be captured, and the conditional node {} cannot be cut: {}",
+                            text, program.regions[region].op, reason),
                 fmt::format("{}; or compile with --branches=host and --loops=host", kRemedy));
   }
   braid::break_out(program, body, node, fmt::format("{} cannot be captured: {}", text, reason),

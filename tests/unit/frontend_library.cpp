@@ -72,6 +72,12 @@ void mixed(Graph& g, int64_t rows, int64_t columns) {
   g.output("again", again[0]);
 }
 
+bool sets_a_handle(const Program& p, const Node& node) {
+  return std::any_of(node.args.begin(), node.args.end(), [&](uint32_t v) {
+    return p.buffers[p.views[v].buffer].segment == Segment::handle;
+  });
+}
+
 constexpr const char* kModel = R"(
 format = 1
 name = "mixed"
@@ -244,7 +250,10 @@ TEST_CASE("a library op in a conditional node is captured there, and cannot be b
   Store store(Device::on(driver));
   Executable e(compile(h, o), store, references());
   armed = false;
-  REQUIRE(e.program().breaks.size() == 1);
+  const auto& breaks = e.program().breaks;
+  CHECK(std::count_if(breaks.begin(), breaks.end(), [](const Break& b) {
+          return b.reason.find("cannot be captured") != std::string::npos;
+        }) == 1);
   CHECK(check(e.program()).empty());
   const HostTensor in = random_tensor(e.type("x"), 5, "x");
   ir::Graph graph = h.ir();
@@ -272,7 +281,8 @@ TEST_CASE("a program with a node broken out gives the same results") {
         const bool cut = !body.stream && (body.region == UINT32_MAX ||
                                           after.regions[body.region].kind == Region::Kind::host);
         for (uint32_t n = 0; cut && n < body.nodes.size(); ++n) {
-          if (body.nodes[n].kernel != kNoKernel && body.nodes[n].region == UINT32_MAX) {
+          if (body.nodes[n].kernel != kNoKernel && body.nodes[n].region == UINT32_MAX &&
+              uncut(after, b, n) == UINT32_MAX && !sets_a_handle(after, body.nodes[n])) {
             nodes.emplace_back(b, n);
           }
         }
@@ -382,10 +392,10 @@ TEST_CASE("random nets with products by cuBLASLt compute what the interpreter do
 
 TEST_CASE("random graphs with library ops compute what the interpreter does") {
   int ran = 0, library = 0;
-  for (uint64_t seed = 0; seed < 400 && ran < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 4000 && ran < 60; ++seed) {
     test::RandomGraphOptions options;
-    options.code = 4;
-    options.ops = 24;
+    options.code = 8;
+    options.ops = 20;
     options.dtypes = {DType::f32, DType::i32};
     const ir::Graph graph = test::random_graph(seed, options);
     const auto has = [&](ir::OpKind kind) {
