@@ -9,10 +9,8 @@
 #include "ir/text.hpp"
 
 namespace braid {
-namespace {
 
-/// Whether the dtype has a value for x: any for floats, which round.
-bool fits(double x, DType t) {
+bool number_fits(double x, DType t) {
   switch (t) {
     case DType::b1:
       return x == 0 || x == 1;
@@ -28,8 +26,6 @@ bool fits(double x, DType t) {
       return true;
   }
 }
-
-}  // namespace
 
 std::string Graph::Impl::scoped(std::string_view name) const {
   return scope.empty() ? std::string(name) : fmt::format("{}/{}", scope, name);
@@ -167,7 +163,7 @@ std::optional<int> Graph::Impl::axis_of(int axis, int rank, std::string_view op,
 }
 
 ir::ValueId Graph::Impl::number(double x, DType dtype, Shape shape, const Where& where) {
-  if (!fits(x, dtype)) {
+  if (!number_fits(x, dtype)) {
     fail("E0301", fmt::format("the number {} cannot be {}", x, name_of(dtype)), where, {},
          x == std::trunc(x) ? "use one that fits, or cast the tensor to a wider dtype"
                             : "cast the tensor to a float dtype first");

@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "frontend/kernel_spec.hpp"
 #include "ir/diagnostic.hpp"
 #include "ir/graph.hpp"
 #include "ir/tensor.hpp"
@@ -136,6 +137,9 @@ Tensor cast(In x, DType to);
 struct ReduceOpts {
   std::vector<int> axes{-1};  // negative from the end; empty: all
   bool keep = false;          // keep reduced axes with extent 1
+  /// i32 or i64 of shape []: of the one axis reduced, the elements before it count. Where it is 0,
+  /// max, min and mean give 0.
+  Tensor count{};
 };
 /// f16 and bf16 accumulate in f32.
 Tensor sum(In x, ReduceOpts o = {});
@@ -281,6 +285,9 @@ struct HostOpts {
   /// The function has no side effects: a call that nothing needs is dropped, and it may change
   /// places with others. All other host ops keep the order in which they are written.
   bool pure = false;
+  /// How the host comes to run it: automatic is by price, script a break, handshake and node are
+  /// parts of the graph.
+  ir::HostWay way = ir::HostWay::automatic;
 };
 
 struct LibraryOpts {
@@ -369,6 +376,12 @@ class Graph {
   std::vector<Tensor> library(std::string_view function, std::vector<In> arguments,
                               std::vector<TypeArg> results = {}, LibraryOpts o = {},
                               Where w = Loc::current());
+
+  /// Runs a kernel of the caller's on these tensors, one for each `in` and `inout` parameter.
+  /// Returns those of the `out` parameters, then the new values of the `inout` ones: a param is
+  /// changed in place, of any other tensor a copy is. The code is compiled with the program.
+  std::vector<Tensor> kernel(const KernelSpec& spec, std::vector<In> arguments,
+                             Where w = Loc::current());
 
   // Branches and loops take closures, which run once, at once. All calls but input, scalar and
   // output work in them, tensors and params from outside too; what a closure makes ends with it,

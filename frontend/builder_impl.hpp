@@ -185,6 +185,9 @@ class Calling {
   std::string* call_;
 };
 
+/// Whether the dtype has a value for x: any for floats, which round.
+bool number_fits(double x, DType t);
+
 /// E0305: what no collecting of errors mends.
 [[noreturn]] void throw_misuse(std::string message, const Where& where);
 inline constexpr const char* kNoGraph = "an operand is a Tensor that no graph made";

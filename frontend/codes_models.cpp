@@ -93,6 +93,37 @@ std::vector<CodeInfo> codes_of_models() {
        "op = \"gt\", in = [\"x\", 0] } ]",
        "[block.more]\nin    = [\"x\"]\nout   = [\"m\"]\nnodes = [ { out = \"m\", op = \"gt\", in = "
        "[\"x\", 0] } ]"},
+      {"E0320", "unknown kernel", "use the one suggested, or define it",
+       "`kernel = \"NAME\"` uses the section [kernels.NAME] of the same file.",
+       "{ out = \"y\", kernel = \"ropes\", in = [\"x\"] }",
+       "{ out = \"y\", kernel = \"rope\", in = [\"x\"] }"},
+      {"E0321", "a kernel's parameter or extent is malformed", "see the forms in the sentence",
+       "Parameters stand in the order of the function's: in, out or inout with a name and a type, "
+       "or a dtype and a number. Extents are integers, names, + - * / and parentheses; launches "
+       "and numbers may round up with ceil(a, b).",
+       "parameters = [\"x: f32[T]\"]\ngrid = \"T / 128 rounded up\"",
+       "parameters = [\"in x: f32[T]\"]\ngrid = \"ceil(T, 128)\""},
+      {"E0322", "a tensor does not fit the kernel's parameter", "compare the two lines shown",
+       "Dtypes and extents must be equal. A name in a parameter that is no dim of the model stands "
+       "for the extent that the tensor has there, the same wherever it stands in one kernel.",
+       "parameters = [\"in x: f16[T]\", ..]\n{ kernel = \"k\", in = [\"x\"], .. }     # x is "
+       "f32[8]",
+       "{ out = \"h\", op = \"cast\", in = [\"x\"], dtype = \"f16\" },\n"
+       "{ kernel = \"k\", in = [\"h\"], .. }"},
+      {"E0323", "too few or too many tensors for a kernel", "one for each parameter",
+       "`in` names a tensor for each `in` and `inout` parameter, in their order; `out` a result "
+       "for "
+       "each `out` parameter and, where their new values are wanted, each `inout` one.",
+       "{ out = \"y\", kernel = \"rope\", in = [\"x\"] }",
+       "{ out = \"y\", kernel = \"rope\", in = [\"x\", \"cos\", \"sin\"] }"},
+      {"E0324", "a kernel's launch that no device can do",
+       "change its grid, block or shared memory, or the dims",
+       "A block has at most 1024 threads, a grid 1 to 2147483647 blocks along x and 65535 along y "
+       "and z, and shared memory ends at what the target has for a block.",
+       "block = 2048", "block = 256"},
+      {"E0325", "a kernel without code", "name a file that can be read, or write the code",
+       "The code stands in `file`, relative to the model, or in `code`.",
+       "[kernels.rope]\nfile = \"rop.cu\"", "[kernels.rope]\nfile = \"rope.cu\""},
       {"E0330", "a library op without the name of a function",
        "give the name it is registered under",
        "Graphs know library functions by name; the caller gives the functions.",
@@ -116,6 +147,24 @@ std::vector<CodeInfo> codes_of_models() {
        "{ out = [\"y\"], library = \"fft\", in = [\"x\"], results = [{ dtype = \"f32\", shape = "
        "[64] }] "
        "}"},
+      {"E0340", "a mask or tensor that a selection cannot take", "compare first: `gt`, `ne`, ..",
+       "`compact` takes the mask first, as `numpy.compress` does, and `masked_select` the tensor "
+       "first, as PyTorch does. Masks are b1. Indices are i32, and a scalar has no axis that one "
+       "could name.",
+       "{ out = [\"v\", \"n\"], op = \"masked_select\", in = [\"x\", \"scores\"] }",
+       "{ out = \"m\", op = \"gt\", in = [\"scores\", 0] },\n{ out = [\"v\", \"n\"], op = "
+       "\"masked_select\", in = [\"x\", \"m\"] }"},
+      {"E0341", "unique of too many elements", "take parts of it",
+       "unique compares each element with each: it needs no memory for that, but the time of a "
+       "square.",
+       "{ out = [\"v\", \"n\"], op = \"unique\", in = [\"x\"] }     # x is [1000000]",
+       "{ out = [\"v\", \"n\"], op = \"unique\", in = [\"x\"] }     # x is [16384]"},
+      {"E0342", "a count that is no i32[] or i64[], or is not of one axis",
+       "give the second result of nonzero, masked_select, unique or compact, and one axis",
+       "A reduction or softmax with a second operand takes it for the number of elements that "
+       "count along its axis.",
+       "{ out = \"s\", op = \"reduce_sum\", in = [\"x\", \"y\"] }",
+       "{ out = \"s\", op = \"reduce_sum\", in = [\"x\", \"count\"], axes = [0] }"},
       {"E0401", "a dim expression is malformed", "integers, names, + - * and parentheses",
        "Extents are integers, names of dims, or expressions over them; / stands in model files "
        "only and "

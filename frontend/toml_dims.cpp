@@ -294,6 +294,14 @@ std::optional<std::vector<DimArg>> Dims::shape(const Item& item, std::string_vie
   return good ? std::optional(std::move(shape)) : std::nullopt;
 }
 
+std::map<std::string, std::string, std::less<>> Dims::texts() const {
+  std::map<std::string, std::string, std::less<>> texts;
+  for (const Named& n : named_) {
+    if (n.dim) texts.emplace(n.entry->key, table_.str(*n.dim));
+  }
+  return texts;
+}
+
 std::map<std::string, Place> Dims::constants() const {
   std::map<std::string, Place> names;
   for (const Named& n : named_) {

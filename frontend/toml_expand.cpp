@@ -130,6 +130,14 @@ class Expander {
   void simple_node(const Node& n, Env& env) {
     const Where where(n.place);
     const std::vector<In> in = operands(n.in, n, env);
+    if (n.kind == Node::Kind::op && n.op->build_all) {
+      std::vector<Tensor> results = build_all(n, in);
+      results.resize(n.out.size());
+      // One op may have made several: it is called as the first of them.
+      for (size_t i = results.size(); i-- > 0;) results[i].named(n.out[i].text);
+      for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
+      return;
+    }
     if (n.kind == Node::Kind::op) {
       const Tensor result = build(n, in);
       // An op that changes nothing hands back its operand, which keeps its own name.
@@ -139,12 +147,13 @@ class Expander {
     }
     if (n.kind == Node::Kind::host) {
       const std::vector<Tensor> results =
-          graph_.host(n.target, in, n.results, {.pure = n.pure}, where);
+          graph_.host(n.target, in, n.results, {n.pure, n.way}, where);
       for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
       if (!results.empty()) results[0].named(n.out[0].text);
       return;
     }
     if (n.kind == Node::Kind::library) return library(n, in, env);
+    if (n.kind == Node::Kind::kernel) return kernel(n, env, where);
     if (is_message(n.kind)) return message(n, in[0]);
     const Tensor param = env.params.at(n.target);
     const size_t ops = graph_.ir_graph().ops().size();
@@ -162,13 +171,33 @@ class Expander {
   }
 
   void library(const Node& n, const std::vector<In>& in, Env& env) {
-    const auto changed = in.end() - static_cast<std::ptrdiff_t>(n.inout);
+    const size_t arguments = in.size() - n.inout;
+    const Where where(n.place);
+    std::vector<In> changed;
+    for (size_t i = arguments; i < in.size(); ++i) {
+      const auto param = env.params.find(n.in[i].name);
+      changed.push_back(param == env.params.end() ? in[i] : In(param->second, where));
+    }
     const std::vector<Tensor> results = graph_.library(
-        n.target, {in.begin(), changed}, n.results,
-        {.workspace = n.workspace, .reference = n.reference, .inout = {changed, in.end()}},
-        Where(n.place));
+        n.target, {in.begin(), in.begin() + static_cast<std::ptrdiff_t>(arguments)}, n.results,
+        {.workspace = n.workspace, .reference = n.reference, .inout = std::move(changed)}, where);
     for (size_t i = 0; i < n.out.size(); ++i) set(env, n, i, results[i]);
     if (!n.results.empty()) results[0].named(n.out[0].text);
+  }
+
+  void kernel(const Node& n, Env& env, const Where& where) {
+    const KernelDeclaration& k = model_.kernels.at(n.target);
+    std::vector<In> in;
+    for (const KernelParameter& p : k.parameters) {
+      if (!p.is_operand()) continue;
+      const std::string& name = n.in[in.size()].name;
+      const bool changed = p.role == KernelParameter::Role::inout &&
+                           std::find(n.changes.begin(), n.changes.end(), name) != n.changes.end();
+      in.emplace_back(changed ? env.params.at(name) : find(env, name), where);
+    }
+    const std::vector<Tensor> results = graph_.kernel(k.spec, std::move(in), where);
+    for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
+    if (!results.empty() && !n.out.empty()) results[0].named(n.out[0].text);
   }
 
   void message(const Node& n, const In& x) {
@@ -267,6 +296,12 @@ class Expander {
     const Scope scope = graph_.scope(n.out[0].text);
     const Calling calling(graph_.impl(), n.op->name);
     return n.op->build({graph_, in, n.attrs, Where(n.place)});
+  }
+
+  std::vector<Tensor> build_all(const Node& n, const std::vector<In>& in) {
+    const Scope scope = graph_.scope(n.out[0].text);
+    const Calling calling(graph_.impl(), n.op->name);
+    return n.op->build_all({graph_, in, n.attrs, Where(n.place)});
   }
 
   bool is_operand(Tensor result, const std::vector<In>& in) {

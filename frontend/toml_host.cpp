@@ -1,5 +1,5 @@
 // What a node with `host` or `library` says beyond its operands: the types of its results, whether
-// it is pure, and what memory and reference it has.
+// it is pure, how it is called, and what memory and reference it has.
 #include <fmt/format.h>
 
 #include "frontend/toml_internal.hpp"
@@ -37,6 +37,22 @@ bool read_result_types(const Item& item, Types& types, Report& report, Node& nod
   return true;
 }
 
+bool read_way(const Item& item, Report& report, Node& node) {
+  const Entry* e = item.find("way");
+  if (!e) return true;
+  if (!report.expect(e->value, Item::Kind::string, "'way'")) return false;
+  for (size_t i = 0; i < ir::kHostWayNames.size(); ++i) {
+    if (e->value.text != ir::kHostWayNames[i]) continue;
+    node.way = static_cast<ir::HostWay>(i);
+    return true;
+  }
+  report.error("E0107", e->value.place,
+               fmt::format("'way' of a host node is auto, handshake, break or node, not '{}'",
+                           e->value.text),
+               suggest(e->value.text, {ir::kHostWayNames.begin(), ir::kHostWayNames.end()}));
+  return false;
+}
+
 }  // namespace
 
 bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node) {
@@ -45,6 +61,7 @@ bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node)
     good = report.expect(e->value, Item::Kind::boolean, "'pure'");
     node.pure = e->value.boolean;
   }
+  good = read_way(item, report, node) && good;
   if (!read_result_types(item, types, report, node)) return false;
   if (node.results.size() != node.out.size()) {
     report.error("E0504", node.place,

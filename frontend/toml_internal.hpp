@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "frontend/builder.hpp"
+#include "frontend/kernel_notation.hpp"
 #include "frontend/toml.hpp"
 
 namespace braid::toml_reader {
@@ -106,6 +107,8 @@ class Dims {
   /// A list of extents; with `wildcard` one may be -1.
   std::optional<std::vector<DimArg>> shape(const Item& item, std::string_view what,
                                            bool wildcard = false);
+  /// Every name of the section, and what it is in terms of symbols.
+  std::map<std::string, std::string, std::less<>> texts() const;
   /// The names that are no symbols.
   std::map<std::string, Place> constants() const;
   /// Declares the symbols, in the order of the file.
@@ -176,13 +179,16 @@ struct OpSpec {
   bool numbers;  // operands may be numbers; a binary op then also takes `rhs`
   std::vector<AttrSpec> attrs;
   std::function<Tensor(const OpCall&)> build;
+  /// In place of `build`, for an op with several results, of which `out` names the first ones.
+  std::function<std::vector<Tensor>(const OpCall&)> build_all{};
+  int results = 1;
 };
 std::vector<OpSpec> make_op_table();
 /// The table of ops, sorted by name.
 const std::vector<OpSpec>& ops();
 const OpSpec* find_op(std::string_view name);
-/// "did you mean", which also knows what other libraries call the op.
-std::string suggest_op(std::string_view name);
+/// "did you mean", which also knows what other libraries call the op, with so many operands.
+std::string suggest_op(std::string_view name, size_t operands);
 /// Reads the attributes that `spec` allows from a node; false after a mistake.
 bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& report, Attrs& attrs);
 
@@ -207,6 +213,7 @@ struct Node {
     update,
     host,
     library,
+    kernel,
     branch_if,
     branch_switch,
     loop_while,
@@ -232,7 +239,9 @@ struct Node {
   size_t inout = 0;                // library: so many of `in`, the last ones, are changed
   DimArg workspace = 0;            // library
   std::string reference{};         // library
-  bool outside = false;            // `graph = false`
+  ir::HostWay way = ir::HostWay::automatic;
+  std::vector<std::string> changes{};  // kernel and library: params that it changes in place
+  bool outside = false;                // `graph = false`
   /// Branches: then and else, or the cases. Loops: the body and, if there is one, the condition.
   std::vector<BodyUse> bodies{};
   size_t stacked = 0;             // loops: how many of `out`, the last ones, are stacked rows
@@ -246,13 +255,15 @@ inline bool is_region(Node::Kind k) { return k >= Node::Kind::branch_if && k <= 
 inline bool is_message(Node::Kind k) { return k >= Node::Kind::print; }
 /// The blocks that the node is made of.
 std::vector<Text> blocks_of(const Node& n);
-/// `results` and `pure` of a node with `host`, whose `out` is read; false after a mistake
+/// `results`, `pure` and `way` of a node with `host`, whose `out` is read; false after a mistake
 /// (toml_host.cpp).
 bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node);
 /// `results`, `workspace` and `reference` of a node with `library`, whose `in`, `inout` and `out`
 /// are read; false after a mistake (toml_host.cpp).
 bool read_library_attrs(const Item& item, Types& types, Report& report, Node& node);
 struct Surroundings;
+/// A node with `kernel`, whose `in` and `out` are read: false after a mistake (toml_kernels.cpp).
+bool check_kernel_node(const Item& item, const Surroundings& around, Report& report, Node& node);
 /// Everything but `in` and `out` of a branch or loop, or of a message, whose kind, `in` and `out`
 /// are read; false after a mistake (toml_regions.cpp).
 bool read_region_attrs(const Item& item, const Surroundings& around, Types& types, Report& report,
@@ -280,6 +291,14 @@ struct ScalarDeclaration {
   double value = 0;
 };
 
+/// A section of [kernels].
+struct KernelDeclaration {
+  Text name;
+  KernelSpec spec;
+  std::vector<KernelParameter> parameters;
+  bool bad = false;
+};
+
 struct Block {
   Text name;
   std::vector<Text> in;
@@ -294,6 +313,7 @@ struct Model {
   std::vector<Declaration> inputs;
   std::vector<ScalarDeclaration> scalars;
   std::vector<Declaration> params;
+  std::map<std::string, KernelDeclaration> kernels;
   std::map<std::string, Block> blocks;
   NodeList graph;
   std::vector<std::pair<Text, Text>> outputs;  // name, value
@@ -310,6 +330,9 @@ struct Sections {
 Sections check_root(const Item& root, Report& report);
 /// Checks all that needs no types and builds the model.
 Model read_model(const Item& root, Report& report, Types& types);
+/// [kernels] (toml_kernels.cpp).
+std::map<std::string, KernelDeclaration> read_kernels(const Item& root, Types& types,
+                                                      Report& report);
 /// [scalars] (toml_scalars.cpp).
 std::vector<ScalarDeclaration> read_scalars(const Item& root, Types& types, Report& report);
 /// [compile] and [weights] (toml_settings.cpp).
@@ -331,6 +354,7 @@ struct Surroundings {
   const std::map<std::string, Block>& blocks;
   const std::vector<Declaration>& params;  // what they may assign
   std::set<std::string> inputs;            // what they may not
+  const std::map<std::string, KernelDeclaration>& kernels;
 };
 /// Reads `nodes` and checks each alone.
 NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types, Report& report);

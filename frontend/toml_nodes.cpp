@@ -17,6 +17,7 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"update", Node::Kind::update},
     {"host", Node::Kind::host},
     {"library", Node::Kind::library},
+    {"kernel", Node::Kind::kernel},
     {"if", Node::Kind::branch_if},
     {"switch", Node::Kind::branch_switch},
     {"while", Node::Kind::loop_while},
@@ -26,7 +27,8 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"check", Node::Kind::check},
 };
 constexpr std::string_view kKindNames =
-    "op, block, assign, update, host, library, if, switch, while, loop, print, item and check";
+    "op, block, assign, update, host, library, kernel, if, switch, while, loop, print, item and "
+    "check";
 
 std::string count(int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
@@ -57,6 +59,7 @@ class NodeReader {
                           : kind->key == "block"   ? read_block(item, node)
                           : kind->key == "host"    ? read_host(item, node)
                           : kind->key == "library" ? read_library(item, node)
+                          : kind->key == "kernel"  ? read_kernel(item, node)
                           : is_region(node.kind)   ? read_region(item, node)
                           : is_message(node.kind)  ? read_message(item, node)
                                                    : read_state(item, node, kind->key);
@@ -187,16 +190,19 @@ class NodeReader {
     const bool results = read_results(item, node);
     node.op = find_op(node.target);
     if (!node.op) {
+      const Entry* in = item.find("in");
+      const bool list = in && in->value.kind == Item::Kind::array;
       report_.error("E0202", node.place, fmt::format("unknown op '{}'", node.target),
-                    suggest_op(node.target));
+                    suggest_op(node.target, list ? in->value.items.size() : 1));
     }
     const bool attrs = node.op && read_attrs(*node.op, item, types_, report_, node.attrs);
     // With an unknown op or a misspelt key the rest would be guesses.
     if (!read_in(item, node, !node.op || node.op->numbers) || !attrs || !results) return false;
     if (!need(item, node, "out")) return false;
-    if (node.out.size() != 1) {
-      return wrong_count(node, fmt::format("op '{}' has 1 result, but 'out' names {}", node.target,
-                                           node.out.size()));
+    const auto results_of_op = static_cast<size_t>(node.op->results);
+    if (node.out.empty() || node.out.size() > results_of_op) {
+      return wrong_count(node, fmt::format("op '{}' has {}, but 'out' names {}", node.target,
+                                           count(node.op->results, "result"), node.out.size()));
     }
     const Entry* rhs = item.find("rhs");
     if (rhs) node.in.push_back({rhs->value.place, {}, rhs->value.real});
@@ -236,8 +242,8 @@ class NodeReader {
 
   bool read_host(const Item& item, Node& node) {
     const bool results = read_results(item, node);
-    const bool keys =
-        report_.check_keys(item, {"host", "in", "out", "results", "pure"}, "a node with a host");
+    const bool keys = report_.check_keys(item, {"host", "in", "out", "results", "pure", "way"},
+                                         "a node with a host");
     if (!shown(node.target)) {
       report_.error("E0107", node.place, "'host' names a function of the host's",
                     "the name that it is registered under, without control characters");
@@ -262,9 +268,20 @@ class NodeReader {
       const std::optional<std::vector<Operand>> changed = read_operands(*e);
       if (!changed) return false;
       node.inout = changed->size();
+      for (const Operand& o : *changed) {
+        const bool param = std::any_of(around_.params.begin(), around_.params.end(),
+                                       [&](const Declaration& d) { return d.name.text == o.name; });
+        if (param) node.changes.push_back(o.name);
+      }
       node.in.insert(node.in.end(), changed->begin(), changed->end());
     }
     return keys && results && read_library_attrs(item, types_, report_, node);
+  }
+
+  bool read_kernel(const Item& item, Node& node) {
+    const bool results = read_results(item, node);
+    const bool operands = read_in(item, node, false);
+    return results && operands && check_kernel_node(item, around_, report_, node);
   }
 
   bool read_region(const Item& item, Node& node) {
@@ -438,12 +455,16 @@ NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types,
   NodeReader reader(around, types, report);
   for (const Item& item : nodes.items) {
     Node node = reader.read(item);
-    const bool state = node.kind == Node::Kind::assign || node.kind == Node::Kind::update;
-    if (state && !list.assigned.insert(node.target).second) {
+    std::vector<std::string> changes = node.changes;
+    if (node.kind == Node::Kind::assign || node.kind == Node::Kind::update) {
+      changes.push_back(node.target);
+    }
+    for (const std::string& param : changes) {
+      if (list.assigned.insert(param).second) continue;
       report.error("E0505", node.place,
                    fmt::format("a second node changes the param '{}'; one may, and its 'out' names "
                                "the new value",
-                               node.target));
+                               param));
       node.bad = true;
     }
     list.nodes.push_back(std::move(node));

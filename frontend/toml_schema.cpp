@@ -163,8 +163,9 @@ void read_body(Block& block, const Item& item, Model& model, Types& types, Repor
   for (const Declaration& d : block.params) define(names, d.name, report);
   std::set<std::string> inputs;
   for (const Text& t : block.in) inputs.insert(t.text);
-  block.list = read_nodes(item.find("nodes")->value,
-                          {model.blocks, block.params, std::move(inputs)}, types, report);
+  block.list =
+      read_nodes(item.find("nodes")->value,
+                 {model.blocks, block.params, std::move(inputs), model.kernels}, types, report);
   connect(block.list, names, report);
   for (const Text& t : block.out) {
     check_known(names, t, fmt::format("in 'out' of block '{}'", block.name.text), report);
@@ -300,9 +301,9 @@ Sections check_root(const Item& root, Report& report) {
     report.error("E0105", format->value.place, "this version of Braid reads 'format = 1' only");
     if (format->value.kind == Item::Kind::integer) throw Error(std::move(report.list));
   }
-  const std::initializer_list<std::string_view> keys = {"format", "name",    "dims",    "dtypes",
-                                                        "inputs", "scalars", "params",  "block",
-                                                        "graph",  "outputs", "weights", "compile"};
+  const std::initializer_list<std::string_view> keys = {
+      "format", "name",  "dims",    "dtypes",  "inputs",  "scalars", "params",
+      "block",  "graph", "outputs", "weights", "compile", "kernels"};
   bool known = true;
   for (const Entry& e : root.entries) {
     if (std::find(keys.begin(), keys.end(), e.key) != keys.end()) continue;
@@ -332,6 +333,7 @@ Model read_model(const Item& root, Report& report, Types& types) {
   model.scalars = read_scalars(root, types, report);
   model.params = read_declarations(root, "params", types, report);
 
+  model.kernels = read_kernels(root, types, report);
   const Entry* blocks = root.find("block");
   if (blocks && report.expect(blocks->value, Item::Kind::table, "'block'")) {
     for (const Entry& e : blocks->value.entries) {
@@ -361,7 +363,8 @@ Model read_model(const Item& root, Report& report, Types& types) {
     for (const Declaration& d : model.inputs) inputs.insert(d.name.text);
     for (const ScalarDeclaration& d : model.scalars) inputs.insert(d.name.text);
     model.graph =
-        read_nodes(nodes->value, {model.blocks, model.params, std::move(inputs)}, types, report);
+        read_nodes(nodes->value, {model.blocks, model.params, std::move(inputs), model.kernels},
+                   types, report);
   } else {
     report.names_lost = true;
   }

@@ -53,7 +53,9 @@ class ListWarnings {
     for (const Node& n : list_.nodes) {
       const bool region = is_region(n.kind), block = n.kind == Node::Kind::block || region;
       const bool pure = n.kind == Node::Kind::host && n.pure;
-      if (n.out.empty() || !(block || pure || n.kind == Node::Kind::op)) continue;
+      const bool kernel =
+          (n.kind == Node::Kind::kernel || n.kind == Node::Kind::library) && n.changes.empty();
+      if (n.out.empty() || !(block || pure || kernel || n.kind == Node::Kind::op)) continue;
       const bool used = std::any_of(n.out.begin(), n.out.end(),
                                     [&](const Text& t) { return users_.count(t.text) > 0; });
       const std::vector<Text> blocks = blocks_of(n);
@@ -63,10 +65,12 @@ class ListWarnings {
       }
       out_.push_back(warning("E0508", n.out[0].place,
                              fmt::format("nothing uses '{}', the result of {} '{}'", n.out[0].text,
-                                         region  ? "the branch or loop"
-                                         : block ? "block"
-                                         : pure  ? "the pure host function"
-                                                 : "op",
+                                         region                          ? "the branch or loop"
+                                         : block                         ? "block"
+                                         : pure                          ? "the pure host function"
+                                         : n.kind == Node::Kind::library ? "the library function"
+                                         : kernel                        ? "the kernel"
+                                                                         : "op",
                                          n.target),
                              "use it, name it in the outputs, or remove the node"));
     }
@@ -172,6 +176,11 @@ class Warnings {
   std::vector<Diagnostic> run() {
     graph();
     for (const auto& [name, b] : model_.blocks) block(b);
+    for (const auto& [name, k] : model_.kernels) {
+      if (!used_kernels_.contains(name)) {
+        unused(k.name, fmt::format("nothing uses the kernel '{}'", name));
+      }
+    }
     return std::move(out_);
   }
 
@@ -198,6 +207,7 @@ class Warnings {
     list.unused_results([this](const std::string& name) { return changes_state(name); });
     const auto take_blocks = [this](const NodeList& nodes) {
       for (const Node& n : nodes.nodes) {
+        if (n.kind == Node::Kind::kernel) used_kernels_.insert(n.target);
         for (const Text& t : blocks_of(n)) {
           used_blocks_.insert(t.text);
           if (is_region(n.kind)) bodies_.insert(t.text);
@@ -245,7 +255,7 @@ class Warnings {
 
   const Model& model_;
   std::vector<Diagnostic> out_;
-  std::set<std::string> used_blocks_;
+  std::set<std::string> used_blocks_, used_kernels_;
   std::set<std::string> bodies_;  // those of branches and loops
   std::map<std::string, bool> changes_;
 };

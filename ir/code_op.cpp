@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ir/text.hpp"
 
@@ -39,6 +40,64 @@ std::string refuse_parameters(const KernelAttr& attr, size_t operands, size_t va
 }
 
 }  // namespace
+
+std::optional<int64_t> Extent::value() const {
+  if (!factor.is_const() || !dividend.is_const() || !divisor.is_const()) return std::nullopt;
+  if (divisor.value() == 0) return std::nullopt;
+  const int64_t whole = dividend.value() / divisor.value();
+  const int64_t blocks = whole + (dividend.value() % divisor.value() != 0 ? 1 : 0);
+  int64_t product;
+  if (__builtin_mul_overflow(blocks, factor.value(), &product)) return std::nullopt;
+  return product;
+}
+
+std::string to_string(const Extent& e, const DimTable& dims) {
+  if (e == Extent(e.factor)) {
+    const std::string text = dims.str(e.factor);
+    return text.starts_with("ceil") ? "(" + text + ")" : text;  // a dim of that name
+  }
+  const std::string rounded =
+      fmt::format("ceil({}, {})", dims.str(e.dividend), dims.str(e.divisor));
+  if (e.factor == Dim(1)) return rounded;
+  return fmt::format("{}*({})", rounded, dims.str(e.factor));
+}
+
+std::vector<std::string> launch_errors(const DimTable& dims, const KernelAttr& attr,
+                                       int64_t most_shared_bytes) {
+  constexpr std::array<int64_t, 3> kMostBlocks{INT32_MAX, 65535, 65535};
+  constexpr std::array<int64_t, 3> kMostThreads{1024, 1024, 64};
+  std::vector<std::string> wrong;
+  const auto known = [](const Extent& e) {
+    return e.factor.is_const() && e.dividend.is_const() && e.divisor.is_const();
+  };
+  const auto check = [&](const Extent& e, std::string_view what, int64_t least, int64_t most) {
+    const std::optional<int64_t> n = e.value();
+    if (n && *n >= least && *n <= most) return;
+    if (n) {
+      wrong.push_back(fmt::format("{} is {}, but must be {} to {}", what, *n, least, most));
+    } else if (known(e)) {
+      wrong.push_back(fmt::format("{} is {}, which is no 64-bit number", what, to_string(e, dims)));
+    }
+  };
+  int64_t threads = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    check(attr.grid[i], fmt::format("the grid's {}", "xyz"[i]), 1, kMostBlocks[i]);
+    check(attr.block[i], fmt::format("the block's {}", "xyz"[i]), 1, kMostThreads[i]);
+    threads *= std::clamp<int64_t>(attr.block[i].value().value_or(1), 1, 1024);
+  }
+  if (wrong.empty() && threads > 1024) {
+    wrong.push_back(fmt::format("a block of {} threads is more than 1024", threads));
+  }
+  check(attr.shared_bytes, "shared memory in bytes", 0, most_shared_bytes);
+  return wrong;
+}
+
+int64_t most_shared_bytes(std::string_view arch) {
+  constexpr int64_t kKib = 1024;
+  if (arch == "sm_80" || arch == "sm_87") return 163 * kKib;
+  if (arch == "sm_86" || arch == "sm_89" || arch.starts_with("sm_12")) return 99 * kKib;
+  return kMostSharedBytes;
+}
 
 RegionResults code_results(const Graph& graph, OpKind kind, const Attrs& attrs,
                            const std::vector<ValueId>& operands,
@@ -79,8 +138,9 @@ std::vector<TensorType> value_types(const Graph& graph, const Op& op) {
 }
 
 std::string attributes_text(const Graph& g, const KernelAttr& a) {
-  const auto dims = [&](const std::array<Dim, 3>& d) {
-    return fmt::format("[{}, {}, {}]", g.dims.str(d[0]), g.dims.str(d[1]), g.dims.str(d[2]));
+  const auto extents = [&](const std::array<Extent, 3>& e) {
+    return fmt::format("[{}, {}, {}]", to_string(e[0], g.dims), to_string(e[1], g.dims),
+                       to_string(e[2], g.dims));
   };
   std::vector<std::string> parameters, include;
   for (const CodeParameter& p : a.parameters) {
@@ -89,10 +149,11 @@ std::string attributes_text(const Graph& g, const KernelAttr& a) {
       parameters.push_back(fmt::format("{} {}", operand ? "operand" : "result", p.index));
     } else if (p.extent) {
       parameters.push_back(
-          fmt::format("extent {} {}", braid::name_of(p.dtype), g.dims.str(*p.extent)));
+          fmt::format("extent {} {}", braid::name_of(p.dtype), to_string(*p.extent, g.dims)));
     } else {
       parameters.push_back(fmt::format("scalar {} {}", braid::name_of(p.dtype), p.number));
     }
+    if (!g.strings[p.name].empty()) parameters.back() += " " + quoted(g.strings[p.name]);
   }
   for (StrId s : a.include) include.push_back(quoted(g.strings[s]));
   std::vector<std::string> all;
@@ -105,9 +166,11 @@ std::string attributes_text(const Graph& g, const KernelAttr& a) {
   if (a.line != 1) all.push_back(fmt::format("line={}", a.line));
   if (!include.empty()) all.push_back(fmt::format("include=[{}]", fmt::join(include, ", ")));
   all.push_back(fmt::format("parameters=[{}]", fmt::join(parameters, ", ")));
-  all.push_back("blocks=" + dims(a.grid));
-  all.push_back("threads=" + dims(a.block));
-  if (a.shared_bytes != Dim(0)) all.push_back("shared=" + g.dims.str(a.shared_bytes));
+  all.push_back("blocks=" + extents(a.grid));
+  all.push_back("threads=" + extents(a.block));
+  if (a.shared_bytes != Extent(Dim(0))) {
+    all.push_back("shared=" + to_string(a.shared_bytes, g.dims));
+  }
   text("reference", a.reference);
   text("code", a.code);
   return fmt::format("{}", fmt::join(all, ", "));

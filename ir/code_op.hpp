@@ -1,7 +1,9 @@
 // Kernels and library calls of the user's: what such an op gives, and its attributes as text.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/region.hpp"
@@ -29,11 +31,15 @@ void replace_extents(Attrs& attrs, const Replace& dim) {
     library->workspace = dim(library->workspace);
   auto* kernel = std::get_if<KernelAttr>(&attrs);
   if (!kernel) return;
-  for (Dim& d : kernel->grid) d = dim(d);
-  for (Dim& d : kernel->block) d = dim(d);
-  kernel->shared_bytes = dim(kernel->shared_bytes);
+  const auto replace = [&](Extent& e) {
+    e = {dim(e.factor), dim(e.dividend), dim(e.divisor)};
+    if (const std::optional<int64_t> n = e.value()) e = Dim(*n);
+  };
+  for (Extent& e : kernel->grid) replace(e);
+  for (Extent& e : kernel->block) replace(e);
+  replace(kernel->shared_bytes);
   for (CodeParameter& p : kernel->parameters) {
-    if (p.extent) p.extent = dim(*p.extent);
+    if (p.extent) replace(*p.extent);
   }
 }
 
@@ -51,7 +57,21 @@ void replace_strings(Attrs& attrs, const Carry& carry) {
     *s = carry(*s);
   }
   for (StrId& s : kernel->include) s = carry(s);
+  for (CodeParameter& p : kernel->parameters) p.name = carry(p.name);
 }
+
+/// "B*T", "ceil(T, 4)", "ceil(T, 4)*(B + 1)".
+std::string to_string(const Extent& e, const DimTable& dims);
+
+/// What no device of the architecture can launch, as sentences: blocks of more than 1024 threads,
+/// an extent of 0 or above what a grid has, more shared memory than a block may have. Extents that
+/// are not known yet are left out.
+std::vector<std::string> launch_errors(const DimTable& dims, const KernelAttr& attr,
+                                       int64_t most_shared_bytes);
+/// The most shared memory of any architecture's blocks.
+inline constexpr int64_t kMostSharedBytes = 227 * 1024;
+/// That of a block of "sm_90", ... which asks for it.
+int64_t most_shared_bytes(std::string_view arch);
 
 /// As .bir text has them, between braces.
 std::string attributes_text(const Graph& graph, const KernelAttr& attr);

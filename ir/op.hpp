@@ -132,6 +132,16 @@ struct HostAttr {
   StrId why{};  // the prices behind it. Set by the host pass
   bool operator==(const HostAttr&) const = default;
 };
+/// factor * ceil(dividend / divisor), or just a dim: what launches are rounded up to.
+struct Extent {
+  constexpr Extent(Dim d = 1) : factor(d) {}  // NOLINT: implicit
+  constexpr Extent(Dim times, Dim whole, Dim part)
+      : factor(times), dividend(whole), divisor(part) {}
+  Dim factor, dividend = 1, divisor = 1;
+  /// Nothing while dims are symbolic, for a divisor of 0, and where it overflows.
+  std::optional<int64_t> value() const;
+  bool operator==(const Extent&) const = default;
+};
 /// One parameter of a user's kernel, in the order in which the kernel declares them.
 struct CodeParameter {
   enum class Kind : uint8_t {
@@ -141,8 +151,9 @@ struct CodeParameter {
   } kind = Kind::operand;
   uint32_t index = 0;
   DType dtype = DType::i32;
-  std::optional<Dim> extent{};
+  std::optional<Extent> extent{};
   double number = 0;
+  StrId name{};  // for errors; may be empty
   bool operator==(const CodeParameter&) const = default;
 };
 /// Results: values of the types that the op declares, none or more, then the next version of every
@@ -155,8 +166,8 @@ struct KernelAttr {
   uint32_t line = 1;           // in `file`, of the first line of `code`
   std::vector<StrId> include;  // folders for #include
   std::vector<CodeParameter> parameters;
-  std::array<Dim, 3> grid{1, 1, 1}, block{1, 1, 1};
-  Dim shared_bytes = 0;  // dynamic
+  std::array<Extent, 3> grid{}, block{};
+  Extent shared_bytes = Dim(0);  // dynamic
   StrId reference;  // a host function that computes the same: arguments are the operands, results
                     // the op's; empty if there is none. The simulator and the interpreter call it
   bool operator==(const KernelAttr&) const = default;

@@ -32,7 +32,10 @@ TensorType GraphReader::type() {
 Dim GraphReader::dim() {
   std::string text;
   const Place place = token_.place;
+  int depth = 0;  // a ")" without its "(" belongs to what is around
   const auto in_extent = [&] {
+    if (at_symbol("(")) ++depth;
+    if (at_symbol(")") && --depth < 0) return false;
     return at(Kind::word) || at(Kind::number) ||
            (at(Kind::symbol) && std::string_view("+-*()").find(token_.text) != std::string::npos);
   };

@@ -30,7 +30,8 @@ class GraphReader : protected Reader {
   bool kernel_attribute(KernelAttr& attr, const std::string& name);
   bool library_attribute(LibraryAttr& attr, const std::string& name);
   CodeParameter parameter();
-  std::array<Dim, 3> three();
+  Extent extent();
+  std::array<Extent, 3> three();
   StrId string_attribute(std::string_view what);
   void sort(Graph::NewOp& op, const Place& place);
   int checked_axis(int64_t axis, const Place& place);

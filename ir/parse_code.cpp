@@ -22,7 +22,7 @@ bool GraphReader::kernel_attribute(KernelAttr& attr, const std::string& name) {
   }
   if (name == "blocks") return attr.grid = three(), true;
   if (name == "threads") return attr.block = three(), true;
-  if (name == "shared") return attr.shared_bytes = dim(), true;
+  if (name == "shared") return attr.shared_bytes = extent(), true;
   if (name != "include" && name != "parameters") return false;
   take_symbol("[");
   while (!at_symbol("]")) {
@@ -52,6 +52,7 @@ CodeParameter GraphReader::parameter() {
   if (what < 2) {
     p.kind = what == 0 ? CodeParameter::Kind::operand : CodeParameter::Kind::result;
     p.index = take_count("the index");
+    if (at(Kind::string)) p.name = string_attribute("the parameter's name in quotes");
     return p;
   }
   p.kind = CodeParameter::Kind::scalar;
@@ -61,18 +62,37 @@ CodeParameter GraphReader::parameter() {
   if (!known) fail("E0205", fmt::format("unknown dtype '{}'", dtype), place);
   p.dtype = *known;
   if (what == 2) {
-    p.extent = dim();
+    p.extent = extent();
   } else {
     p.number = take_double("the scalar's value");
   }
+  if (at(Kind::string)) p.name = string_attribute("the parameter's name in quotes");
   return p;
 }
 
-std::array<Dim, 3> GraphReader::three() {
-  std::array<Dim, 3> out;
+/// As to_string(Extent) writes it.
+Extent GraphReader::extent() {
+  if (!at_word("ceil")) return dim();
+  advance();
+  take_symbol("(");
+  Extent e;
+  e.dividend = dim();
+  take_symbol(",");
+  e.divisor = dim();
+  take_symbol(")");
+  if (!at_symbol("*")) return e;
+  advance();
+  take_symbol("(");
+  e.factor = dim();
+  take_symbol(")");
+  return e;
+}
+
+std::array<Extent, 3> GraphReader::three() {
+  std::array<Extent, 3> out;
   take_symbol("[");
   for (size_t i = 0; i < 3; ++i) {
-    out[i] = dim();
+    out[i] = extent();
     if (i < 2) take_symbol(",");
   }
   take_symbol("]");

@@ -51,6 +51,14 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
         }
         break;
       }
+      case OpKind::kernel:
+        for (auto [before, after] : ir::versions_made(body, op)) {
+          const auto it = param_slot.find(before.index);
+          if (it == param_slot.end()) continue;
+          slots[it->second].arg.role = Role::inout;
+          param_slot[after.index] = it->second;
+        }
+        break;
       case OpKind::assign: {
         const auto it = param_slot.find(op.operands[0].index);
         if (it != param_slot.end()) param_slot[op.result.index] = it->second;
@@ -239,7 +247,7 @@ void library(const Kernel& k, Findings& out) {
 void work(const Program& p, const Kernel& k, Findings& out) {
   if (!k.body.bodies.empty()) out.add("the body of kernel {} has bodies", k.symbol);
   for (const ir::Op& op : k.body.ops()) {
-    if (op.kind == OpKind::host || ir::is_region(op.kind)) {
+    if ((op.kind == OpKind::host && !k.exchanges) || ir::is_region(op.kind)) {
       out.add("kernel {} has a {} in its body", k.symbol, ir::info(op.kind).name);
     }
     const auto* send = std::get_if<ir::SendAttr>(&op.attrs);
@@ -294,9 +302,9 @@ void check_kernels(const Program& p, Findings& out) {
       out.add("kernel {} has a workspace of {} bytes", k.symbol, k.workspace);
       continue;
     }
-    const size_t asked = extra_arguments(k);
+    const size_t extra = extra_arguments(k);
     if (k.parts == 0 || k.parts > std::max<size_t>(k.args.size(), 1) ||
-        slots.size() * k.parts + asked != k.args.size()) {
+        slots.size() * k.parts + extra != k.args.size()) {
       out.add("kernel {} has {} arguments, but its body needs {} for each of {} parts", k.symbol,
               k.args.size(), slots.size(), k.parts);
       continue;
@@ -304,7 +312,8 @@ void check_kernels(const Program& p, Findings& out) {
     if (k.guard) guard(k, out);
     library(k, out);
     work(p, k, out);
-    for (size_t s = 0; s + asked < k.args.size(); ++s) {
+    check_user_kernel(p, k, out);
+    for (size_t s = 0; s + extra < k.args.size(); ++s) {
       const ArgSlot &is = k.args[s], &needed = slots[s % slots.size()].arg;
       if (is.role != needed.role || is.type != needed.type || is.name != needed.name) {
         out.add("argument {} of kernel {} is {} '{}' {}, but its body needs {} '{}' {}", s,
@@ -318,6 +327,7 @@ void check_kernels(const Program& p, Findings& out) {
     launch_shape(p, k, out);
     in_place(k, slots, out);
   }
+  check_user_modules(p, out);
 }
 
 }  // namespace braid::checking

@@ -20,8 +20,9 @@ bool waits(const Program& p, const Node& node) {
   return node.kernel != kNoKernel && p.kernels[node.kernel].waits;
 }
 
-/// Whether what follows may start early: not so where nodes are no kernels of one launch.
-bool lets_start(const Program& p, const Node& node) {
+/// Whether a programmatic edge may leave the node: kernels of one launch alone let others start
+/// early.
+bool is_kernel(const Program& p, const Node& node) {
   if (node.kernel == kNoKernel) return false;
   const Code code = p.kernels[node.kernel].code;
   return code == Code::generated || code == Code::user;
@@ -49,9 +50,9 @@ void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) 
       if (o.reduce && clocks.ordered(body, h->from, n)) continue;
       clocks.order(body, h->from, n);
       // A lane's own edges bound how many kernels are on the device: those stay full. So do those
-      // of conditional nodes, which neither wait by themselves nor let others start early.
+      // of conditional and host nodes, which neither wait by themselves nor let others start early.
       const bool early = o.pdl && !body.stream && h->reason != EdgeReason::lane &&
-                         waits(p, body.nodes[n]) && lets_start(p, body.nodes[h->from]);
+                         waits(p, body.nodes[n]) && is_kernel(p, body.nodes[h->from]);
       body.edges.push_back({.from = h->from,
                             .to = n,
                             .kind = early ? EdgeKind::programmatic : EdgeKind::full,

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+#include <string>
+
 #include "passes/kernels/cuda_text.hpp"
 #include "passes/kernels/family.hpp"
+#include "passes/kernels/user.hpp"
 #include "passes/plan.hpp"
 
 namespace braid {
@@ -47,21 +51,55 @@ kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
   }
 }
 
+/// The modules of a program in the making.
+class Modules {
+ public:
+  explicit Modules(Program& p) : p_(p) { p_.modules.clear(); }
+
+  void add(Kernel& k, const kernels::Emitted& emitted, const Target& target) {
+    if (k.code == Code::user) return add_user(k, emitted.text, target);
+    if (generated_++ % kKernelsPerModule == 0) {
+      open_ = static_cast<uint32_t>(p_.modules.size());
+      p_.modules.push_back({std::string(kernels::prelude()), target.arch, {}});
+    }
+    p_.modules[open_].source += "\n" + emitted.text;
+    k.module = open_;
+  }
+
+ private:
+  /// One module for all kernels of one text, as the text may be what several functions share.
+  void add_user(Kernel& k, const std::string& checks, const Target& target) {
+    Module m = kernels::user_module(k.body, target.arch);
+    kernels::drop_code(k.body);
+    std::string key = m.source;
+    for (const std::string& folder : m.include) key += '\0' + folder;
+    const auto [it, added] =
+        by_code_.try_emplace(std::move(key), static_cast<uint32_t>(p_.modules.size()));
+    if (added) {
+      m.source += kernels::user_helpers();
+      p_.modules.push_back(std::move(m));
+    }
+    k.module = it->second;
+    p_.modules[k.module].source += checks;
+  }
+
+  Program& p_;
+  size_t generated_ = 0;
+  uint32_t open_ = 0;                        // the module that generated kernels go to
+  std::map<std::string, uint32_t> by_code_;  // of users' code
+};
+
 }  // namespace
 
 void write_sources(Program& p, const Options& o) {
-  p.modules.clear();
-  size_t written = 0;
+  Modules modules(p);
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     Kernel& k = p.kernels[i];
-    if (k.code == Code::library) continue;
-    kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
-    if (written++ % kKernelsPerModule == 0) {
-      p.modules.push_back({std::string(kernels::prelude()), o.target.arch, {}});
+    if (k.code == Code::generated || k.code == Code::user) {
+      const kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
+      k.launch = emitted.launch;
+      modules.add(k, emitted, o.target);
     }
-    p.modules.back().source += "\n" + emitted.text;
-    k.launch = emitted.launch;
-    k.module = static_cast<uint32_t>(p.modules.size() - 1);
     if (o.progress && !o.progress("kernel source", static_cast<int64_t>(i + 1),
                                   static_cast<int64_t>(p.kernels.size()))) {
       throw_error("E0703", "compilation was cancelled");

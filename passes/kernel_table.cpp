@@ -5,13 +5,16 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
+#include "ir/mailbox.hpp"
 #include "ir/region.hpp"
 #include "ir/text.hpp"
 #include "passes/body_key.hpp"
 #include "passes/cost.hpp"
 #include "passes/kernels/family.hpp"
+#include "passes/kernels/user.hpp"
 #include "passes/labels.hpp"
 #include "passes/library_dots.hpp"
 
@@ -25,6 +28,12 @@ using ir::OpKind;
 std::string describe(const ir::Graph& graph, const Group& group, std::string_view family) {
   std::string text;
   std::vector<std::string> seen;
+  if (const auto* user = std::get_if<ir::KernelAttr>(&graph.op(group.ops[0]).attrs)) {
+    text = "_" + std::string(graph.strings[user->name].substr(0, 32));
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) || c > 127; }, '_');
+    return text;
+  }
   for (OpId id : group.ops) {
     const std::string m = kind_label(graph, graph.op(id));
     if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
@@ -34,6 +43,23 @@ std::string describe(const ir::Graph& graph, const Group& group, std::string_vie
     text += "_" + m;
   }
   return text;
+}
+
+/// A name as part of a C identifier, as far as 32 characters go.
+std::string identifier(std::string_view name) {
+  std::string text(name.substr(0, 32));
+  for (char& c : text) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return text;
+}
+
+/// What a symbol's hash is made from.
+std::string hashed_text(const ir::Graph& body, const Group& group) {
+  if (group.family != FamilyId::user) return ir::print(body);
+  ir::Graph anywhere = body;
+  kernels::drop_folders(anywhere);
+  return ir::print(anywhere);
 }
 
 /// Leading arguments are the body's inputs and params, the rest its outputs.
@@ -100,9 +126,10 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
   const auto [it, added] =
       kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
   if (!added) return it->second;
-  const std::string text = fmt::format("{}\n{}{}", family, ir::print(body), condition);
+  const std::string text = fmt::format("{}\n{}{}", family, hashed_text(body, group), condition);
   Kernel k = costed_kernel(family, std::move(body));
-  k.symbol = symbol_of(graph, group, family, XXH3_64bits(text.data(), text.size()));
+  k.symbol = symbol_of(std::string(family) + describe(graph, group, family),
+                       XXH3_64bits(text.data(), text.size()));
   k.args = slots_of_body(k.body);
   if (library) {
     k.code = Code::library;
@@ -111,6 +138,7 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
     k.workspace = library->workspace;
     if (k.workspace != 0) k.args.push_back({"workspace", Role::out, workspace_type(k.workspace)});
   } else {
+    if (group.family == FamilyId::user) kernels::describe_user_kernel(k);
     k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
   }
   estimates_.push_back(braid::estimate_us(k, options_.target));
@@ -122,10 +150,29 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
   return it->second;
 }
 
+uint32_t KernelTable::of_exchange(std::string_view family, std::string_view function,
+                                  ir::Graph body, bool pure) {
+  std::string key = body_key(body);
+  key += fmt::format("{} {}", family, pure);
+  const auto [it, added] =
+      kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
+  if (!added) return it->second;
+  const std::string text = fmt::format("{} {}\n{}", family, pure, ir::print(body));
+  Kernel k = costed_kernel(family, std::move(body));
+  k.symbol = symbol_of(fmt::format("{}_{}", family, identifier(function)),
+                       XXH3_64bits(text.data(), text.size()));
+  if (family == kHostNodeFamily) k.code = Code::host;
+  k.args = slots_of_body(k.body);
+  estimates_.push_back(braid::estimate_us(k, options_.target));
+  k.exchanges = true;
+  k.args.push_back({"slot", Role::inout, kMailboxPart});
+  k.args.push_back({"mailbox", pure ? Role::in : Role::inout, kMailboxPart});
+  p_.kernels.push_back(std::move(k));
+  return it->second;
+}
+
 /// Bodies are told apart by their whole text, of which a symbol carries 32 bits of hash.
-std::string KernelTable::symbol_of(const ir::Graph& graph, const Group& group,
-                                   std::string_view family, uint64_t hash) {
-  const std::string stem = std::string(family) + describe(graph, group, family);
+std::string KernelTable::symbol_of(const std::string& stem, uint64_t hash) {
   std::string symbol = fmt::format("{}_{:08x}", stem, static_cast<uint32_t>(hash));
   while (!symbols_.insert(symbol).second) symbol = fmt::format("{}_{:016x}", stem, hash++);
   return symbol;

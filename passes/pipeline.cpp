@@ -11,7 +11,9 @@
 #include "ir/text.hpp"
 #include "passes/check.hpp"
 #include "passes/control.hpp"
+#include "passes/host.hpp"
 #include "passes/host_operands.hpp"
+#include "passes/kernels/user.hpp"
 #include "passes/library_dots.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
@@ -42,6 +44,7 @@ void run_bind(Compilation& c, const Options& o) {
                                     [&](const auto& d) { return d.first == s.name; });
     c.dims.emplace_back(s.name, given == o.dims.rend() ? *s.default_value : given->second);
   }
+  kernels::check_launches(c.graph, o.target);
   set_math(c.graph, o.math);
 }
 
@@ -109,6 +112,8 @@ constexpr Pass kPasses[] = {
      graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
      graph_text, "bir"},
+    {"host", "how host functions are called: by a handshake, a break or a host node",
+     [](Compilation& c, const Options& o) { choose_host_ways(c.graph, o); }, graph_text, "bir"},
     {"control", "what becomes of branches and loops: plain ops, predicates, nodes, the host",
      [](Compilation& c, const Options& o) { lower_control(c.graph, o, c.dissolved); }, graph_text,
      "bir"},

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "ir/code_op.hpp"
 #include "ir/text.hpp"
 #include "passes/free_ops.hpp"
 #include "passes/fuse_greedy.hpp"
@@ -39,6 +40,11 @@ class Why {
       return fmt::format("they are in different runs, {} and {}", group(from_).level,
                          group(to_).level);
     }
+    for (uint32_t g : {from_, to_}) {
+      if (group(g).family == FamilyId::compact) {
+        return fmt::format("{} is a kernel of its own", name(group(g).ops.front()));
+      }
+    }
     for (OpId id : group(to_).ops) {
       const ir::Op& op = g_.op(id);
       for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -69,7 +75,8 @@ class Why {
 
   ValueId work_of(const ir::Op& op) const {
     if (op.kind == OpKind::reduce) return op.operands[0];
-    return g_.value(op.result).state ? op.operands[1] : op.result;
+    const bool writes = g_.value(op.result).state && !ir::runs_code(op.kind);
+    return writes ? op.operands[1] : op.result;
   }
 
   Traits traits_of(const Group& group) const {
@@ -97,6 +104,11 @@ class Why {
   std::string of_operand(OpId id, size_t i) {
     const ir::Op& op = g_.op(id);
     const std::string who = name(id);
+    for (const uint32_t g : {to_, from_}) {
+      if (group(g).family != FamilyId::user) continue;
+      return fmt::format("{} is a kernel of the user's, which is one by itself",
+                         name(group(g).ops[0]));
+    }
     if (g_.value(value_).state) {
       return fmt::format(
           "{} needs the param after it was changed, and no kernel reads a version "

@@ -19,10 +19,11 @@ class Checker {
     for (size_t i = 0; i < p_.buffers.size(); ++i) buffer(i);
     for (size_t i = 0; i < p_.views.size(); ++i) view(i);
     for (const Kernel& k : p_.kernels) {
-      require(k.code == Code::library || k.module < p_.modules.size(),
+      require(k.code == Code::host || k.code == Code::library || k.module < p_.modules.size(),
               "kernel {} is in module {} of {}", k.symbol, k.module, p_.modules.size());
       parts(k);
       guard(k);
+      parameters(k);
       library(k);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
@@ -139,6 +140,26 @@ class Checker {
             "library kernel {} is neither one library op nor a product", k.symbol);
   }
 
+  void parameters(const Kernel& k) const {
+    if (k.code != Code::user) {
+      require(k.parameters.empty(), "kernel {} has parameters, but is not the user's", k.symbol);
+      return;
+    }
+    // 4096 bytes, which every device takes.
+    require(!k.guard && k.parts == 1 && !k.parameters.empty() && k.parameters.size() <= 512,
+            "kernel {} has {} parameters for {} parts", k.symbol, k.parameters.size(), k.parts);
+    std::vector<bool> given(k.args.size(), false);
+    for (const Parameter& p : k.parameters) {
+      if (p.slot == UINT32_MAX) continue;
+      require(p.slot < k.args.size(), "kernel {} passes argument {} of {}", k.symbol, p.slot,
+              k.args.size());
+      given[p.slot] = true;
+    }
+    for (size_t a = 0; a < given.size(); ++a) {
+      require(given[a], "argument {} of {} is no parameter", a, k.symbol);
+    }
+  }
+
   void call(const Call& c) const {
     for (const std::vector<uint32_t>* views : {&c.args, &c.results}) {
       for (uint32_t v : *views) {
@@ -203,6 +224,7 @@ void check_program(const Program& program) {
   Checker(program).run();
   check_regions(program);
   check_messages(program);
+  check_exchanges(program);
 }
 
 }  // namespace braid::runtime

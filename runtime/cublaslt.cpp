@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ir/diagnostic.hpp"
+#include "runtime/cublaslt_found.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -189,6 +190,15 @@ Owner layout_of(DataType type, int64_t rows, int64_t columns, int64_t batch) {
 }
 
 }  // namespace
+
+bool cublaslt_found() {
+  try {
+    table();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 struct LtLibrary::Handle {
   LtHandle handle = nullptr;

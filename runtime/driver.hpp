@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "ir/host.hpp"
+
 namespace braid::runtime {
 
 /// One virtual function per driver call, with the driver's own signature (see driver_calls.inc).
@@ -20,6 +22,9 @@ class Driver {
   virtual bool simulated() const = 0;
   /// What is known about failed launches beyond their code, a line each; empty for a GPU.
   virtual std::string last_report() const { return {}; }
+  /// The simulator alone: references that kernels of the user's in this library are evaluated with,
+  /// for launches made from now on.
+  virtual void provide(CUlibrary, const std::shared_ptr<const HostFunctions>&) {}
 
 #define BRAID_CALL(name, version, params, args) virtual CUresult name params = 0;
 #include "runtime/driver_calls.inc"

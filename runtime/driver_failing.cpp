@@ -13,6 +13,9 @@ class FailingDriver final : public Driver {
 
   bool simulated() const override { return inner_->simulated(); }
   std::string last_report() const override { return inner_->last_report(); }
+  void provide(CUlibrary library, const std::shared_ptr<const HostFunctions>& functions) override {
+    inner_->provide(library, functions);
+  }
 
 #define BRAID_CALL(name, version, params, args)                                   \
   CUresult name params override {                                                 \

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <tuple>
 
 #include "ir/diagnostic.hpp"
 #include "runtime/capture.hpp"
+#include "runtime/mailbox.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -66,7 +69,7 @@ class Emitter {
       std::vector<CUgraphEdgeData> records;
       for (const Edge* e : incoming[n]) depend(built.nodes[e->from], e->kind, from, records);
       CUgraphNodeParams params{};  // unused bytes must be zero
-      std::vector<void*> arguments;
+      std::optional<KernelArguments> arguments;
       const uint32_t kernel = body.nodes[n].kernel;
       if (kernel != kNoKernel && p_.kernels[kernel].code == Code::library) {
         built.nodes.push_back(capture(index, n, graph, from, records));
@@ -74,11 +77,14 @@ class Emitter {
       }
       if (kernel == kNoKernel) {
         conditional(p_.regions[body.nodes[n].region], params);
+      } else if (p_.kernels[kernel].code == Code::host) {
+        params.type = CU_GRAPH_NODE_TYPE_HOST;
+        params.host = out_.mailbox->host_node(exchange_of(body.nodes[n]));
       } else {
-        arguments = argument_pointers(out_.args[index][n]);
+        arguments.emplace(p_.kernels[kernel], out_.args[index][n]);
         params.type = CU_GRAPH_NODE_TYPE_KERNEL;
         fill_kernel(params.kernel, p_.kernels[kernel].launch, out_.functions[kernel],
-                    arguments.data());
+                    arguments->data());
       }
       CUgraphNode node = nullptr;
       const CUresult result = context_->driver->cuGraphAddNode(
@@ -146,6 +152,10 @@ class Emitter {
       context_->check(result, "cuGraphConditionalHandleCreate", node_text(p_, body, n));
     }
     out_.bases[p_.views[region.flag].buffer] = handle;
+  }
+
+  uint32_t exchange_of(const Node& node) const {
+    return static_cast<uint32_t>(p_.views[node.args[0]].offset / kMailboxPartBytes - 1);
   }
 
   void conditional(const Region& region, CUgraphNodeParams& params) const {
@@ -274,20 +284,13 @@ BodyArgs arguments_of(const Program& program, const Body& body,
 CUresult patch_node(Driver& driver, const std::vector<BodyGraph>& graphs, const Program& program,
                     uint32_t body, uint32_t node, const std::vector<CUfunction>& functions,
                     const std::vector<CUdeviceptr>& args) {
-  std::vector<void*> arguments = argument_pointers(args);
   const uint32_t kernel = program.bodies[body].nodes[node].kernel;
+  KernelArguments arguments(program.kernels[kernel], args);
   CUDA_KERNEL_NODE_PARAMS params{};
   fill_kernel(params, program.kernels[kernel].launch, functions[kernel], arguments.data());
   const BodyGraph& built = graphs[body];
   return driver.cuGraphExecKernelNodeSetParams(graphs[built.outermost].exec.get(),
                                                built.nodes[node].front(), &params);
-}
-
-std::vector<void*> argument_pointers(const std::vector<CUdeviceptr>& args) {
-  std::vector<void*> pointers;
-  pointers.reserve(args.size());
-  for (const CUdeviceptr& a : args) pointers.push_back(const_cast<CUdeviceptr*>(&a));
-  return pointers;
 }
 
 std::string node_text(const Program& program, const Body& body, uint32_t node) {

@@ -10,6 +10,8 @@
 
 namespace braid::runtime {
 
+class Mailbox;
+
 /// A body as a CUDA graph. The graph stays: patching a node of an exec takes the node's handle in
 /// the graph it came from.
 struct BodyGraph {
@@ -33,6 +35,7 @@ struct Emission {
   std::vector<BodyArgs>& args;               // by body
   std::vector<BodyGraph>& graphs;            // by body
   const LibraryCalls& libraries;
+  Mailbox* mailbox = nullptr;  // where there are host nodes
 };
 
 /// A library op that could be captured by itself, but not into its graph, which is lost.
@@ -63,9 +66,6 @@ inline bool is_nested(const Program& program, const Body& body) {
 CUresult patch_node(Driver& driver, const std::vector<BodyGraph>& graphs, const Program& program,
                     uint32_t body, uint32_t node, const std::vector<CUfunction>& functions,
                     const std::vector<CUdeviceptr>& args);
-
-/// The array of pointers to arguments that launches take.
-std::vector<void*> argument_pointers(const std::vector<CUdeviceptr>& args);
 
 /// "node 3, dot_relu_1a2b (l1/dot, l1/relu)" or "node 4, a WHILE (layers)".
 std::string node_text(const Program& program, const Body& body, uint32_t node);

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <thread>
+
 #include "ir/diagnostic.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid {
 
@@ -14,8 +18,16 @@ using runtime::MarkPtr;
 
 namespace {
 
-/// Only a graph has conditional nodes.
-void refuse_conditionals(const Program& program) {
+/// Only a graph has conditional nodes and host nodes.
+void refuse_graph_nodes(const Program& program) {
+  for (const Exchange& e : program.exchanges) {
+    if (e.way != ir::HostWay::node) continue;
+    throw_error("E0828",
+                fmt::format("program '{}' cannot be launched kernel by kernel: {} is called by a "
+                            "host node",
+                            program.name, runtime::text_of(e)),
+                "launch it as a graph, or compile it with --host=handshake or break");
+  }
   for (const Region& r : program.regions) {
     if (r.kind != Region::Kind::node) continue;
     throw_error("E0828",
@@ -27,6 +39,18 @@ void refuse_conditionals(const Program& program) {
   }
 }
 
+/// Destroying waits for launches, which may wait for the host function that does it.
+template <class Impl>
+void dispose(std::unique_ptr<Impl> impl) noexcept {
+  if (!impl || !runtime::InHostCall::active()) return;
+  std::thread([left = std::move(impl)]() mutable {
+    {
+      const std::lock_guard lock(left->mutex);
+    }  // a launch may not have returned
+    left.reset();
+  }).detach();
+}
+
 }  // namespace
 
 void Ticket::Impl::finish() const {
@@ -34,14 +58,21 @@ void Ticket::Impl::finish() const {
   {
     const Current current(context);
     context->check(context->driver->cuEventSynchronize(mark->event()), "cuEventSynchronize", *what);
+    context->drain();
   }
+  if (mailbox) mailbox->finish(*exchanged);
   if (ring) ring->finish(*launch);
+}
+
+void Ticket::Impl::rethrow() const {
+  if (mailbox) mailbox->rethrow(*exchanged);
+  if (ring) ring->rethrow(*launch);
 }
 
 void Ticket::wait() {
   if (!impl_) return;
   impl_->finish();
-  if (impl_->ring) impl_->ring->rethrow(*impl_->launch);
+  impl_->rethrow();
 }
 
 HostTensor Ticket::item(std::string_view label) const {
@@ -69,12 +100,14 @@ bool Ticket::done() const {
 }
 
 Executable::Executable(Program program, Store store, const HostFunctions& functions,
-                       MessageOptions messages, const LibraryFunctions& libraries) {
+                       MessageOptions messages, const HostOptions& host,
+                       const LibraryFunctions& libraries) {
+  runtime::InHostCall::refuse();
   runtime::check_program(program);
   impl_ = std::make_unique<Impl>(std::move(program), store);
   try {
     const Current current(impl_->context);
-    impl_->build(functions, std::move(messages), libraries);
+    impl_->build(functions, std::move(messages), host, libraries);
   } catch (...) {
     const std::vector<std::string> declared = impl_->placement.declared;
     impl_.reset();
@@ -84,23 +117,32 @@ Executable::Executable(Program program, Store store, const HostFunctions& functi
   }
 }
 
-Executable::~Executable() = default;
+Executable::~Executable() { dispose(std::move(impl_)); }
 Executable::Executable(Executable&&) noexcept = default;
-Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&& o) noexcept {
+  if (this != &o) {
+    dispose(std::move(impl_));
+    impl_ = std::move(o.impl_);
+  }
+  return *this;
+}
 
 const Program& Executable::program() const { return impl_->program; }
 Store Executable::store() const { return impl_->store; }
 
 Ticket Executable::launch(Stream stream, LaunchMode mode) {
-  const Current current(impl_->context);
-  const auto lock = impl_->enter();
+  Impl& impl = *impl_;  // a host function that the launch calls may let go of the executable
+  const Current current(impl.context);
+  const auto lock = impl.enter();
   Ticket ticket;
   ticket.impl_ = std::make_shared<Ticket::Impl>();
-  ticket.impl_->context = impl_->context;
-  ticket.impl_->what = impl_->launch_text;
-  ticket.impl_->mark = impl_->enqueue(stream ? stream : impl_->stream.get(), mode);
-  ticket.impl_->ring = impl_->ring;
-  ticket.impl_->launch = impl_->launched;
+  ticket.impl_->context = impl.context;
+  ticket.impl_->what = impl.launch_text;
+  ticket.impl_->mark = impl.enqueue(stream ? stream : impl.stream.get(), mode);
+  ticket.impl_->ring = impl.ring;
+  ticket.impl_->launch = impl.launched;
+  ticket.impl_->mailbox = impl.mailbox;
+  ticket.impl_->exchanged = impl.exchanged;
   return ticket;
 }
 
@@ -110,10 +152,11 @@ std::unique_lock<std::mutex> Executable::Impl::enter() const {
 }
 
 MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
-  if (mode == LaunchMode::stream) refuse_conditionals(program);
+  if (mode == LaunchMode::stream) refuse_graph_nodes(program);
   Driver& driver = *context->driver;
   Store::Impl& shared = *store.impl();
   MarkPtr mark = shared.events->take();
+  if (mailbox) exchanged = mailbox->begin();  // may wait, so before anybody's lock
   // Held until the launch is in the store's books: nobody may slip in between.
   std::unique_lock<std::mutex> books(shared.mutex, std::defer_lock);
   if (!program.params.empty()) books.lock();
@@ -124,12 +167,15 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
                      *launch_text);
     }
     if (books) shared.order(on, writes_params, stream.get());
+    if (mailbox) mailbox->start(on);
     enqueue_scalars(on);
     for (const Step& step : program.script) perform(step, on, mode);
+    if (mailbox) mailbox->end(*exchanged, on);
     context->check(driver.cuEventRecord(mark->event(), on), "cuEventRecord", *launch_text);
   } catch (...) {
     // Part of it may run, and there is no mark that others could wait for.
     driver.cuStreamSynchronize(on);
+    if (mailbox) mailbox->abandon(*exchanged);
     if (ring) ring->abandon(*launched, on);
     throw;
   }
@@ -188,15 +234,16 @@ void Executable::Impl::enqueue_scalars(CUstream on) {
 
 void Executable::Impl::enqueue_kernels(const Body& body, uint32_t index, CUstream on) {
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-    if (program.kernels[body.nodes[n].kernel].code == Code::library) {
+    const Kernel& kernel = program.kernels[body.nodes[n].kernel];
+    if (kernel.code == Code::library) {
       enqueue_library(body.nodes[n], args[index][n], on);
       continue;
     }
-    const LaunchShape& l = program.kernels[body.nodes[n].kernel].launch;
-    std::vector<void*> pointers = runtime::argument_pointers(args[index][n]);
+    const LaunchShape& l = kernel.launch;
+    runtime::KernelArguments arguments(kernel, args[index][n]);
     const CUresult result = context->driver->cuLaunchKernel(
         functions[body.nodes[n].kernel], l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1],
-        l.block[2], l.shared_bytes, on, pointers.data(), nullptr);
+        l.block[2], l.shared_bytes, on, arguments.data(), nullptr);
     if (result != CUDA_SUCCESS) {
       context->check(result, "cuLaunchKernel", runtime::node_text(program, body, n));
     }

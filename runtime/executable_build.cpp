@@ -4,8 +4,10 @@
 #include <memory>
 
 #include "ir/diagnostic.hpp"
+#include "ir/kernel_launch.hpp"
 #include "runtime/executable_impl.hpp"
 #include "runtime/simulator.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid {
 
@@ -22,11 +24,13 @@ Executable::Impl::~Impl() {
   if (last) {
     Driver& driver = *context->driver;
     if (driver.cuCtxPushCurrent(context->handle) == CUDA_SUCCESS) {
+      if (mailbox) mailbox->leave(last->event());
       driver.cuEventSynchronize(last->event());
       CUcontext popped = nullptr;
       driver.cuCtxPopCurrent(&popped);
     }
   }
+  if (mailbox) mailbox->close();
   if (ring) ring->close();
   if (!last) return;
   const std::lock_guard lock(store.impl()->mutex);
@@ -34,7 +38,7 @@ Executable::Impl::~Impl() {
 }
 
 void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages,
-                             const LibraryFunctions& library_functions) {
+                             const HostOptions& host, const LibraryFunctions& library_functions) {
   {
     const std::lock_guard lock(store.impl()->mutex);
     placement = declare(*store.impl(), program, 1);
@@ -45,12 +49,17 @@ void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions
   if (!program.messages.empty()) {
     ring = std::make_shared<runtime::Ring>(context, program, std::move(messages), stream.get());
   }
+  if (!program.exchanges.empty()) {
+    mailbox = runtime::Mailbox::make(context, program, host_functions, host, stream.get());
+  }
   place_buffers();
   initial_scalars();
-  load_kernels(host_functions);
-  libraries_called = runtime::LibraryCalls(context, program, library_functions, functions);
   calls = runtime::HostCalls(context, program, host_functions);
   flags = runtime::HostFlags(context, program);
+  // Loading waits in the driver for kernels that wait for the host, so it waits here first.
+  const runtime::Gate::Quiet quiet(context->gate);
+  load_kernels(host_functions);
+  libraries_called = runtime::LibraryCalls(context, program, library_functions, functions);
   make_graphs();
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
                  "upload of program '" + program.name + "'");
@@ -92,7 +101,8 @@ void Executable::Impl::place_buffers() {
         bases[i] = ring->control();
         break;
       case Segment::mailbox:
-        throw InternalError("a mailbox in a program");
+        bases[i] = mailbox->device();
+        break;
     }
   }
 }
@@ -111,25 +121,29 @@ void Executable::Impl::put_scalar(uint32_t buffer, const HostTensor& value) {
   scalars_changed = true;
 }
 
-CUlibrary Executable::Impl::load_image(const std::vector<std::byte>& image,
-                                       const HostFunctions& host_functions,
-                                       const std::string& what) {
-  // The simulator evaluates what the functions are references of.
-  auto functions_given = std::make_shared<const HostFunctions>(host_functions);
-  CUlibraryOption option = runtime::kSimulatorFunctions;
-  void* value = &functions_given;
-  const bool simulated = context->driver->simulated();
+CUlibrary Executable::Impl::load_image(const std::vector<std::byte>& image, const std::string& what,
+                                       const std::shared_ptr<const HostFunctions>& references) {
+  Driver& driver = *context->driver;
   CUlibrary library = nullptr;
-  context->check(context->driver->cuLibraryLoadData(
-                     &library, image.data(), nullptr, nullptr, 0, simulated ? &option : nullptr,
-                     simulated ? &value : nullptr, simulated ? 1 : 0),
-                 "cuLibraryLoadData", what);
+  context->check(
+      driver.cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+      "cuLibraryLoadData", what);
   libraries.emplace_back(context, library);
+  if (references) driver.provide(library, references);
   return library;
 }
 
 void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
   Driver& driver = *context->driver;
+  std::shared_ptr<const HostFunctions> references;
+  const bool users =
+      std::any_of(program.kernels.begin(), program.kernels.end(),
+                  [](const Kernel& k) { return k.code == Code::user || k.code == Code::library; });
+  if (users && driver.simulated()) {
+    runtime::require_references(program, host_functions);
+    runtime::require_library_references(program, host_functions);
+    references = std::make_shared<const HostFunctions>(host_functions);
+  }
   for (uint32_t m = 0; m < program.modules.size(); ++m) {
     const std::vector<std::byte> image =
         driver.simulated() ? runtime::simulator_image(program, m) : program.modules[m].image;
@@ -140,35 +154,37 @@ void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
       d.suggestion = "call runtime::compile_modules on the program first";
       throw Error(std::move(d));
     }
-    load_image(image, host_functions, fmt::format("module {} of {}", m, program.name));
+    load_image(image, fmt::format("module {} of {}", m, program.name), references);
   }
-  if (driver.simulated()) runtime::require_references(program, host_functions);
   CUlibrary called = nullptr;  // library kernels, of the simulator alone
-  for (const Kernel& k : program.kernels) {
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    const Kernel& k = program.kernels[i];
     const bool is_library = k.code == Code::library;
-    if (is_library && !driver.simulated()) {
+    if (k.code == Code::host || (is_library && !driver.simulated())) {
       functions.push_back(nullptr);
       continue;
     }
     if (is_library && !called) {
-      called = load_image(runtime::simulator_library_image(program), host_functions,
-                          "library functions of " + program.name);
+      called = load_image(runtime::simulator_library_image(program),
+                          "library functions of " + program.name, references);
     }
+    const std::string symbol =
+        driver.simulated() ? runtime::simulated_symbol(program, i) : k.symbol;
     CUkernel kernel = nullptr;
     context->check(driver.cuLibraryGetKernel(
-                       &kernel, is_library ? called : libraries[k.module].get(), k.symbol.c_str()),
+                       &kernel, is_library ? called : libraries[k.module].get(), symbol.c_str()),
                    "cuLibraryGetKernel", k.symbol);
     CUfunction function = nullptr;
     context->check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", k.symbol);
     // Loading is lazy by default, and a first load waits for the GPU to be idle.
     context->check(driver.cuFuncLoad(function), "cuFuncLoad", k.symbol);
     constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
-    if (k.launch.shared_bytes > kSharedWithoutAsking) {
+    const uint32_t shared = most_shared_bytes(program, k);
+    if (shared > kSharedWithoutAsking) {
       context->check(
           driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                    static_cast<int>(k.launch.shared_bytes)),
-          "cuFuncSetAttribute",
-          fmt::format("{}, {} bytes of shared memory", k.symbol, k.launch.shared_bytes));
+                                    static_cast<int>(shared)),
+          "cuFuncSetAttribute", fmt::format("{}, {} bytes of shared memory", k.symbol, shared));
     }
     functions.push_back(function);
   }

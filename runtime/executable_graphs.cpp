@@ -43,7 +43,8 @@ void Executable::Impl::make_graphs() {
         const Body& body = program.bodies[b];
         if (body.stream) args[b] = runtime::arguments_of(program, body, bases);
         if (body.stream || runtime::is_nested(program, body)) continue;
-        runtime::emit_graph(context, program, b, {functions, bases, args, graphs, libraries_called},
+        runtime::emit_graph(context, program, b,
+                            {functions, bases, args, graphs, libraries_called, mailbox.get()},
                             stream.get());
       }
       return;
@@ -132,11 +133,13 @@ Executable::Impl::Renewed Executable::Impl::renew(const std::vector<uint32_t>& b
   made.args = args;
   made.bases = bases;
   if (bodies.empty()) return made;
+  const runtime::Gate::Quiet quiet(context->gate);
   try {
     for (const uint32_t b : bodies) {
-      runtime::emit_graph(context, program, b,
-                          {functions, made.bases, made.args, made.graphs, libraries_called},
-                          stream.get());
+      runtime::emit_graph(
+          context, program, b,
+          {functions, made.bases, made.args, made.graphs, libraries_called, mailbox.get()},
+          stream.get());
     }
   } catch (const runtime::CaptureFailed& failed) {
     const Node& node = program.bodies[failed.body].nodes[failed.node];

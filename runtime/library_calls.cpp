@@ -8,7 +8,7 @@
 #include "ir/diagnostic.hpp"
 #include "ir/host_lookup.hpp"
 #include "ir/region.hpp"
-#include "runtime/emit_graph.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -88,7 +88,7 @@ void LibraryCalls::enqueue(uint32_t kernel, const std::vector<CUdeviceptr>& args
   const Kernel& k = program_->kernels[kernel];
   const CUdeviceptr workspace = k.workspace != 0 ? args.back() : 0;
   if (entry.simulated) {
-    std::vector<void*> pointers = argument_pointers(args);
+    KernelArguments pointers(k, args);
     context_->check(context_->driver->cuLaunchKernel(entry.simulated, 1, 1, 1, 1, 1, 1, 0, stream,
                                                      pointers.data(), nullptr),
                     "cuLaunchKernel", k.symbol);
@@ -105,7 +105,7 @@ void LibraryCalls::enqueue(uint32_t kernel, const std::vector<CUdeviceptr>& args
   (*entry.function)(call);
 }
 
-void require_references(const Program& program, const HostFunctions& functions) {
+void require_library_references(const Program& program, const HostFunctions& functions) {
   for (const Body& body : program.bodies) {
     for (const Node& node : body.nodes) {
       if (node.kernel == kNoKernel) continue;

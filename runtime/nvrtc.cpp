@@ -8,8 +8,12 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <thread>
+
+#include "ir/diagnostic.hpp"
+#include "runtime/nvrtc_user.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -28,6 +32,8 @@ struct Library {
   int (*cubin)(Handle, char*);
   int (*log_size)(Handle, size_t*);
   int (*log)(Handle, char*);
+  int (*add_expression)(Handle, const char*);
+  int (*lowered)(Handle, const char*, const char**);
 };
 
 template <class F>
@@ -86,7 +92,10 @@ Library load() {
         resolve(lib, "nvrtcCompileProgram", l.compile) &&
         resolve(lib, "nvrtcGetCUBINSize", l.cubin_size) && resolve(lib, "nvrtcGetCUBIN", l.cubin) &&
         resolve(lib, "nvrtcGetProgramLogSize", l.log_size) &&
-        resolve(lib, "nvrtcGetProgramLog", l.log) && l.version(&l.info.major, &l.info.minor) == 0;
+        resolve(lib, "nvrtcGetProgramLog", l.log) &&
+        resolve(lib, "nvrtcAddNameExpression", l.add_expression) &&
+        resolve(lib, "nvrtcGetLoweredName", l.lowered) &&
+        l.version(&l.info.major, &l.info.minor) == 0;
     if (!complete) {
       tried += fmt::format("\n  {}: not an NVRTC library", file);
     } else if (l.info.major < 12 || (l.info.major == 12 && l.info.minor < 8)) {
@@ -114,6 +123,11 @@ std::vector<std::string> compile_options(std::string_view arch) {
   return {fmt::format("--gpu-architecture={}", arch), "--std=c++17", "--minimal", "--no-cache"};
 }
 
+std::string key_of(const Module& m) {
+  return fmt::format("nvrtc {}.{} {}\n{}", library().info.major, library().info.minor,
+                     fmt::join(compile_options(m.arch), " "), m.source);
+}
+
 std::string module_name(const Program& p, uint32_t module) {
   std::vector<std::string> symbols;
   for (const Kernel& k : p.kernels) {
@@ -126,39 +140,57 @@ std::string module_name(const Program& p, uint32_t module) {
 
 const NvrtcInfo& nvrtc() { return library().info; }
 
-std::vector<std::byte> compile_cubin(const std::string& source, std::string_view arch,
-                                     const std::string& what, std::string* log) {
+NvrtcResult run_nvrtc(const NvrtcJob& job, const std::string& what) {
   const Library& l = library();
   Handle h = nullptr;
   const auto check = [&](int result, const char* call) {
     if (result == 0) return;
     throw CudaError(fmt::format("{} for {}: {}", call, what, l.error_string(result)), result);
   };
-  check(l.create(&h, source.c_str(), "braid.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
+  check(l.create(&h, job.source.c_str(), job.name.c_str(), 0, nullptr, nullptr),
+        "nvrtcCreateProgram");
   const std::unique_ptr<Handle, void (*)(Handle*)> guard(
       &h, +[](Handle* p) { library().destroy(p); });
-  std::vector<std::string> options = compile_options(arch);
-  if (log) options.push_back("--ptxas-options=-v");
+  for (const std::string& f : job.functions) {
+    check(l.add_expression(h, f.c_str()), "nvrtcAddNameExpression");
+  }
   std::vector<const char*> raw;
-  for (const std::string& o : options) raw.push_back(o.c_str());
-  const int result = l.compile(h, static_cast<int>(raw.size()), raw.data());
+  for (const std::string& o : job.options) raw.push_back(o.c_str());
+  NvrtcResult out;
+  out.code = l.compile(h, static_cast<int>(raw.size()), raw.data());
   size_t n = 0;
-  std::string text;
-  if ((result != 0 || log) && l.log_size(h, &n) == 0 && n > 1) {
-    text.resize(n);
-    l.log(h, text.data());
-    text.resize(n - 1);
+  if (l.log_size(h, &n) == 0 && n > 1) {
+    out.log.resize(n);
+    l.log(h, out.log.data());
+    out.log.resize(n - 1);
   }
-  if (result != 0) {
-    throw CudaError(fmt::format("NVRTC {}.{} refused {}: {}\n{}", l.info.major, l.info.minor, what,
-                                l.error_string(result), text),
-                    result);
+  if (out.code != 0) return out;
+  for (const std::string& f : job.functions) {
+    const char* symbol = nullptr;
+    check(l.lowered(h, f.c_str(), &symbol), "nvrtcGetLoweredName");
+    out.symbols.emplace_back(symbol);
   }
-  if (log) *log = text;
   check(l.cubin_size(h, &n), "nvrtcGetCUBINSize");
-  std::vector<std::byte> image(n);
-  check(l.cubin(h, reinterpret_cast<char*>(image.data())), "nvrtcGetCUBIN");
-  return image;
+  out.image.resize(n);
+  check(l.cubin(h, reinterpret_cast<char*>(out.image.data())), "nvrtcGetCUBIN");
+  return out;
+}
+
+void refused(const NvrtcResult& result, const std::string& what) {
+  const Library& l = library();
+  throw CudaError(fmt::format("NVRTC {}.{} refused {}: {}\n{}", l.info.major, l.info.minor, what,
+                              l.error_string(result.code), result.log),
+                  result.code);
+}
+
+std::vector<std::byte> compile_cubin(const std::string& source, std::string_view arch,
+                                     const std::string& what, std::string* log) {
+  NvrtcJob job{source, "braid.cu", compile_options(arch), {}};
+  if (log) job.options.push_back("--ptxas-options=-v");
+  NvrtcResult result = run_nvrtc(job, what);
+  if (result.code != 0) refused(result, what);
+  if (log) *log = std::move(result.log);
+  return std::move(result.image);
 }
 
 CompileStats compile_modules(Program& program, const Cache& cache, int threads,
@@ -170,24 +202,31 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
   }
   if (work.empty()) return stats;
 
-  std::mutex mutex;  // guards stats, done, failure and the progress callback
+  std::mutex mutex;  // guards stats, done, failure, mistakes and the progress callback
   std::exception_ptr failure;
   int64_t done = 0;
   std::atomic<size_t> next{0};
-  const NvrtcInfo& version = nvrtc();
+  std::map<uint32_t, std::vector<Diagnostic>> mistakes;  // by module, in the user's code
+  nvrtc();
 
   const auto one = [&](uint32_t m) {
     Module& module = program.modules[m];
-    const std::string key =
-        fmt::format("nvrtc {}.{} {}\n{}", version.major, version.minor,
-                    fmt::join(compile_options(module.arch), " "), module.source);
-    const auto cached = cache.get(key);
     std::string not_kept;
-    if (cached) {
-      module.image = *cached;
+    bool cached = false;
+    if (!module.file.empty()) {
+      try {
+        cached = compile_user_module(program, m, cache, &not_kept);
+      } catch (const Error& e) {  // the others may be wrong as well
+        const std::lock_guard lock(mutex);
+        mistakes[m] = e.diagnostics();
+        return;
+      }
+    } else if (auto image = cache.get(key_of(module))) {
+      cached = true;
+      module.image = std::move(*image);
     } else {
       module.image = compile_cubin(module.source, module.arch, module_name(program, m));
-      cache.put(key, module.image, &not_kept);
+      cache.put(key_of(module), module.image, &not_kept);
     }
     const std::lock_guard lock(mutex);
     ++(cached ? stats.from_cache : stats.compiled);
@@ -219,6 +258,9 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
     worker();
   }
   if (failure) std::rethrow_exception(failure);
+  std::vector<Diagnostic> all;
+  for (auto& [m, list] : mistakes) all.insert(all.end(), list.begin(), list.end());
+  if (!all.empty()) throw Error(std::move(all));
   return stats;
 }
 

@@ -42,8 +42,4 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module);
 /// that evaluates its body.
 std::vector<std::byte> simulator_library_image(const Program& program);
 
-/// An option of the simulator's cuLibraryLoadData: the host functions that bodies call. Its value
-/// points to a std::shared_ptr<const HostFunctions>.
-inline constexpr auto kSimulatorFunctions = static_cast<CUlibraryOption>(3);
-
 }  // namespace braid::runtime

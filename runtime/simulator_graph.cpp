@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstring>
 
+#include "ir/code_op.hpp"
+#include "ir/kernel_launch.hpp"
 #include "runtime/simulator_state.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid::runtime::sim {
 namespace {
@@ -24,6 +28,12 @@ bool valid_edge_data(const CUgraphEdgeData& d, bool between_kernels) {
                              d.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) &&
                             d.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   return d.to_port == 0 && (full || (programmatic && between_kernels));
+}
+
+/// Whether a function of the host's stands for the code of the kernel.
+bool runs_reference(const KernelRecord& record) {
+  return std::any_of(record.body.ops().begin(), record.body.ops().end(),
+                     [](const ir::Op& op) { return ir::runs_code(op.kind); });
 }
 
 }  // namespace
@@ -50,9 +60,33 @@ CUresult State::check_launch(const Function& function, const LaunchShape& shape,
   }
   call->record = function.record;
   call->args.clear();
+  if (runs_reference(record)) {
+    if (const Library* library = find(libraries_, function.library)) {
+      call->references = library->references;
+    }
+  }
+  if (!record.parameters.empty()) return unpack(function, params, call);
   for (size_t i = 0; i < record.args.size(); ++i) {
     if (!params[i]) return CUDA_ERROR_INVALID_VALUE;
     call->args.push_back(*static_cast<const CUdeviceptr*>(params[i]));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult State::unpack(const Function& function, void** params, Call* call) {
+  const KernelRecord& record = *function.record;
+  call->args.assign(record.args.size(), 0);
+  for (size_t i = 0; i < record.parameters.size(); ++i) {
+    const Parameter& p = record.parameters[i];
+    if (!params[i]) return CUDA_ERROR_INVALID_VALUE;
+    if (p.slot != UINT32_MAX) {
+      std::memcpy(&call->args[p.slot], params[i], sizeof(CUdeviceptr));
+    } else if (std::memcmp(params[i], scalar_bytes(p).data(),
+                           static_cast<size_t>(size_of(p.dtype))) != 0) {
+      reports_.push_back(fmt::format("kernel {} is launched with another parameter {} than {} {}",
+                                     record.symbol, i, name_of(p.dtype), p.number));
+      return CUDA_ERROR_INVALID_VALUE;
+    }
   }
   return CUDA_SUCCESS;
 }
@@ -149,8 +183,13 @@ CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
   if (!owner) return CUDA_ERROR_INVALID_HANDLE;
   if (!node || !params || (count > 0 && !from)) return CUDA_ERROR_INVALID_VALUE;
   const bool conditional = params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
-  if (!conditional && params->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool host = params->type == CU_GRAPH_NODE_TYPE_HOST;
+  if (!conditional && !host && params->type != CU_GRAPH_NODE_TYPE_KERNEL) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (host && (!params->host.fn || owner->owner != 0)) return CUDA_ERROR_INVALID_VALUE;
   const auto* tail = conditional ? reinterpret_cast<const char*>(&params->conditional + 1)
+                     : host      ? reinterpret_cast<const char*>(&params->host.userData + 1)
                                  : reinterpret_cast<const char*>(&params->kernel + 1);
   const auto* end = reinterpret_cast<const char*>(params + 1);
   if (std::any_of(tail, end, [](char c) { return c != 0; }) ||
@@ -165,7 +204,8 @@ CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
     if (!known) return CUDA_ERROR_INVALID_HANDLE;
     if (known->first != number_of(graph)) return CUDA_ERROR_INVALID_VALUE;
     const CUgraphEdgeData data = edges ? edges[i] : CUgraphEdgeData{};
-    const bool kernels = !conditional && !owner->nodes[known->second].conditional;
+    const Node& before = owner->nodes[known->second];
+    const bool kernels = !conditional && !host && !before.conditional && !before.host;
     if (!valid_edge_data(data, kernels)) return CUDA_ERROR_INVALID_VALUE;
     const bool twice = std::any_of(added.incoming.begin(), added.incoming.end(),
                                    [&](const GraphEdge& e) { return e.from == known->second; });
@@ -175,6 +215,8 @@ CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
   if (conditional) {
     const CUresult r = add_conditional(number_of(graph), params->conditional, added);
     if (r != CUDA_SUCCESS) return r;
+  } else if (host) {
+    added.host = params->host;
   } else {
     const CUDA_KERNEL_NODE_PARAMS_v3& kernel = params->kernel;
     const Function* function =

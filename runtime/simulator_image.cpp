@@ -2,13 +2,16 @@
 // and the calls that load one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <sstream>
 
 #include "ir/diagnostic.hpp"
+#include "ir/mailbox.hpp"
 #include "ir/text.hpp"
 #include "runtime/simulator_state.hpp"
+#include "runtime/user_kernels.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -20,13 +23,15 @@ constexpr size_t kLengthDigits = 16;
 template <class Wanted>
 std::vector<std::byte> image_of(const Program& program, const Wanted& wanted) {
   std::string records;
-  for (const Kernel& k : program.kernels) {
+  for (size_t number = 0; number < program.kernels.size(); ++number) {
+    const Kernel& k = program.kernels[number];
     if (!wanted(k)) continue;
     const std::string body = ir::print(k.body);
-    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", k.symbol, k.parts,
-                           k.guard ? std::to_string(*k.guard) : "-", k.waits ? 1 : 0,
-                           k.workspace != 0 ? 1 : 0, k.launch.grid[0], k.launch.grid[1],
-                           k.launch.grid[2], k.launch.block[0], k.launch.block[1],
+    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+                           simulated_symbol(program, number), k.parts,
+                           k.guard ? std::to_string(*k.guard) : "-", k.exchanges ? k.family : "-",
+                           k.waits ? 1 : 0, k.workspace != 0 ? 1 : 0, k.launch.grid[0],
+                           k.launch.grid[1], k.launch.grid[2], k.launch.block[0], k.launch.block[1],
                            k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
     for (const ArgSlot& slot : k.args) {
       records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
@@ -37,6 +42,12 @@ std::vector<std::byte> image_of(const Program& program, const Wanted& wanted) {
     const std::vector<InPlace> in_place = in_place_of_parts(k);
     records += fmt::format("{}", in_place.size());
     for (const InPlace& i : in_place) records += fmt::format(" {} {}", i.out, i.in);
+    records += fmt::format("\n{}", k.parameters.size());
+    for (const Parameter& p : k.parameters) {
+      const bool scalar = p.slot == UINT32_MAX;
+      records += scalar ? fmt::format(" {} {:.17g}", name_of(p.dtype), p.number)
+                        : fmt::format(" slot {}", p.slot);
+    }
     records += "\n";
     records += body + "\n";
   }
@@ -49,8 +60,9 @@ std::vector<std::byte> image_of(const Program& program, const Wanted& wanted) {
 }  // namespace
 
 std::vector<std::byte> simulator_image(const Program& program, uint32_t module) {
-  return image_of(program,
-                  [&](const Kernel& k) { return k.code != Code::library && k.module == module; });
+  return image_of(program, [&](const Kernel& k) {
+    return k.code != Code::library && k.code != Code::host && k.module == module;
+  });
 }
 
 std::vector<std::byte> simulator_library_image(const Program& program) {
@@ -100,7 +112,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     of_body[output.name] = {Bound::output, record.body.type(output.value)};
   }
   if (record.args.size() < (record.guard ? 1u : 0u) + (record.workspace ? 1u : 0u)) return false;
-  const size_t slots = record.slots();
+  const size_t slots = record.body_slots();
   if (record.parts == 0 || slots != of_body.size() * record.parts) {
     *why = fmt::format("kernel {} has {} arguments, its body {} in each of {} parts", record.symbol,
                        slots, of_body.size(), record.parts);
@@ -128,17 +140,44 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     record.bound.push_back(bound);
     wanted.erase(found);
   }
+  if (record.mail != Mail::none) {
+    for (const Bound bound : {Bound::slot, Bound::header}) {
+      if (record.args[record.bound.size()].type != kMailboxPart) {
+        *why = fmt::format("kernel {} takes no slot and header of a mailbox", record.symbol);
+        return false;
+      }
+      record.bound.push_back(bound);
+    }
+  }
   if (record.guard) record.bound.push_back(Bound::guard);
   if (record.workspace) record.bound.push_back(Bound::workspace);
+  return true;
+}
+
+bool read_parameters(std::istream& in, KernelRecord& record) {
+  size_t count = 0;
+  if (!(in >> count)) return false;
+  for (; count > 0; --count) {
+    Parameter& p = record.parameters.emplace_back();
+    std::string what;
+    if (!(in >> what)) return false;
+    if (what == "slot") {
+      if (!(in >> p.slot) || p.slot >= record.args.size()) return false;
+      continue;
+    }
+    const std::optional<DType> dtype = dtype_from_name(what);
+    if (!dtype || !(in >> p.number)) return false;
+    p.dtype = *dtype;
+  }
   return true;
 }
 
 bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   *why = "the image is damaged";
   size_t slots = 0, length = 0;
-  std::string guard;
+  std::string guard, mail;
   auto& [grid, block, shared] = record.launch;
-  if (!(in >> record.symbol >> record.parts >> guard >> record.waits >> record.workspace >>
+  if (!(in >> record.symbol >> record.parts >> guard >> mail >> record.waits >> record.workspace >>
         grid[0] >> grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >>
         length)) {
     return false;
@@ -148,6 +187,12 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
     const auto parsed = std::from_chars(guard.data(), guard.data() + guard.size(), number);
     if (parsed.ec != std::errc() || slots == 0) return false;
     record.guard = number;
+  }
+  if (mail != "-") {
+    constexpr std::string_view kNames[] = {"-", "exchange", "post", "fetch"};
+    const auto* const at = std::find(std::begin(kNames), std::end(kNames), mail);
+    if (at == std::end(kNames) || slots < 2 || guard != "-" || record.parts != 1) return false;
+    record.mail = static_cast<Mail>(at - std::begin(kNames));
   }
   for (size_t i = 0; i < slots; ++i) {
     ArgSlot slot;
@@ -160,6 +205,7 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
     if (!(in >> i.out >> i.in)) return false;
     record.in_place.push_back(i);
   }
+  if (!read_parameters(in, record)) return false;
   in.get();  // the line's end
   std::string text(length, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(length))) return false;
@@ -169,13 +215,16 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
     *why = error.what();
     return false;
   }
+  for (const ir::Op& op : record.body.ops()) {
+    const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
+    if (host) record.function = record.body.strings[host->function];
+  }
   return bind_slots(record, why);
 }
 
 }  // namespace
 
-std::optional<std::vector<RecordPtr>> read_image(
-    const void* image, std::string* why, const std::shared_ptr<const HostFunctions>& functions) {
+std::optional<std::vector<RecordPtr>> read_image(const void* image, std::string* why) {
   const char* text = static_cast<const char*>(image);
   // Stops at the first difference, so it does not read past a foreign image's end.
   if (!image || std::strncmp(text, kMagic.data(), kMagic.size()) != 0) {
@@ -193,7 +242,6 @@ std::optional<std::vector<RecordPtr>> read_image(
   std::vector<RecordPtr> records;
   for (std::string word; in >> word;) {
     auto record = std::make_shared<KernelRecord>();
-    record->functions = functions;
     if (!read_record(in, *record, why)) return {};
     records.push_back(std::move(record));
   }
@@ -201,17 +249,12 @@ std::optional<std::vector<RecordPtr>> read_image(
 }
 
 CUresult State::cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**,
-                                  unsigned jit_count, CUlibraryOption* options, void** values,
-                                  unsigned count) {
+                                  unsigned jit_count, CUlibraryOption*, void**, unsigned count) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
-  if (jit_count != 0 || count > 1 || (count == 1 && options[0] != kSimulatorFunctions)) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  std::shared_ptr<const HostFunctions> functions;
-  if (count == 1) functions = *static_cast<std::shared_ptr<const HostFunctions>*>(values[0]);
+  if (jit_count != 0 || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
   std::string why;
-  std::optional<std::vector<RecordPtr>> records = read_image(code, &why, functions);
+  std::optional<std::vector<RecordPtr>> records = read_image(code, &why);
   if (!records) {
     reports_.push_back(std::move(why));
     return CUDA_ERROR_INVALID_IMAGE;
@@ -220,6 +263,11 @@ CUresult State::cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_op
   libraries_[handle].records = std::move(*records);
   *library = handle_of<CUlibrary>(handle);
   return CUDA_SUCCESS;
+}
+
+void State::provide(CUlibrary library, const std::shared_ptr<const HostFunctions>& functions) {
+  const std::lock_guard lock(mutex_);
+  if (Library* known = find(libraries_, number_of(library))) known->references = functions;
 }
 
 CUresult State::cuLibraryUnload(CUlibrary library) {

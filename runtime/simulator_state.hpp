@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -48,9 +49,12 @@ struct Allocation {
   std::vector<Touch> touches;    // the latest ones: what newer ones imply is dropped
 };
 
-/// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`:
-/// and `workspace`: none of the body's.
-enum class Bound : uint8_t { input, param, output, handle, ring, guard, workspace };
+/// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`,
+/// `workspace`, `slot` and `header`: none of the body's, the last two being those of a mailbox.
+enum class Bound : uint8_t { input, param, output, handle, ring, guard, workspace, slot, header };
+
+/// What a kernel does for the host op in its body.
+enum class Mail : uint8_t { none, exchange, post, fetch };
 
 /// A kernel record of an image.
 struct KernelRecord {
@@ -63,16 +67,19 @@ struct KernelRecord {
   std::vector<InPlace> in_place;
   std::optional<int32_t> guard;  // runs only if its last argument holds this
   bool workspace = false;        // the last argument is memory for the call alone
+  Mail mail = Mail::none;
+  std::string function;               // that the host op in its body calls
+  std::vector<Parameter> parameters;  // of a kernel of the user's; empty for ours
   ir::Graph body;
-  std::shared_ptr<const HostFunctions> functions;  // that the body may call; may be null
-  size_t slots() const { return args.size() - (guard ? 1 : 0) - (workspace ? 1 : 0); }
+  /// Arguments of the body's, in all parts.
+  size_t body_slots() const {
+    return args.size() - (guard ? 1 : 0) - (workspace ? 1 : 0) - (mail != Mail::none ? 2 : 0);
+  }
 };
 using RecordPtr = std::shared_ptr<const KernelRecord>;
 
 /// The kernels of an image; nothing if it is not one, with the reason in `why`.
-std::optional<std::vector<RecordPtr>> read_image(
-    const void* image, std::string* why,
-    const std::shared_ptr<const HostFunctions>& functions = nullptr);
+std::optional<std::vector<RecordPtr>> read_image(const void* image, std::string* why);
 
 struct Function {
   uint64_t library = 0;
@@ -83,12 +90,14 @@ struct Function {
 struct Library {
   std::vector<RecordPtr> records;
   std::map<std::string, uint64_t> functions;  // those asked for, by symbol
+  std::shared_ptr<const HostFunctions> references;
 };
 
 /// A kernel with the arguments copied when it was added or launched.
 struct Call {
   RecordPtr record;
   std::vector<uint64_t> args;
+  std::shared_ptr<const HostFunctions> references{};  // may be null
 };
 
 /// Writes a message into the ring, or counts it as dropped.
@@ -119,7 +128,8 @@ struct Conditional {
 struct Node {
   uint64_t handle = 0;
   Call call;                                 // of a kernel node
-  std::shared_ptr<Conditional> conditional;  // null for a kernel node
+  std::shared_ptr<Conditional> conditional;  // null for other nodes
+  std::optional<CUDA_HOST_NODE_PARAMS_v2> host;
   std::vector<GraphEdge> incoming;
 };
 
@@ -147,7 +157,9 @@ struct Nest {
   struct Node {
     Call call;
     std::shared_ptr<const Conditional> conditional;
+    std::optional<CUDA_HOST_NODE_PARAMS_v2> host;
     uint32_t graph = 0;
+    bool is_kernel() const { return !conditional && !host; }
     std::vector<uint32_t> before;  // nodes of the same graph that end before it starts, all smaller
     std::vector<uint32_t> sides;   // of `graphs`
   };
@@ -224,6 +236,7 @@ class State final : public Simulator {
 
   bool simulated() const override { return true; }
   std::string last_report() const override;
+  void provide(CUlibrary library, const std::shared_ptr<const HostFunctions>& functions) override;
   std::vector<std::string> take_reports() override;
   int64_t live_objects() const override;
   void set_options(const SimOptions& options) override;
@@ -249,6 +262,8 @@ class State final : public Simulator {
   Allocation* find_memory(uint64_t address, uint64_t bytes, uint64_t* base, std::string* why);
   CUresult copy_in(uint64_t to, const void* from, size_t bytes, uint64_t stream);
   CUresult copy_out(void* to, uint64_t from, size_t bytes, uint64_t stream);
+  /// Whether the bytes lie in one block of page-locked memory.
+  bool in_host_memory(uint64_t address, uint64_t bytes) const;
 
   // Order.
   StreamState* find_stream(uint64_t handle);
@@ -263,6 +278,8 @@ class State final : public Simulator {
   // Kernels.
   CUresult check_launch(const Function& function, const LaunchShape& shape, void** params,
                         void** extra, Call* call);
+  /// The arguments of a kernel of the user's by its parameters.
+  CUresult unpack(const Function& function, void** params, Call* call);
   struct Place {
     Allocation* memory = nullptr;
     uint64_t offset = 0;
@@ -282,6 +299,10 @@ class State final : public Simulator {
   bool send(const ir::Graph& body, const std::vector<ir::Message>& messages, RingControl& control,
             const std::string& who);
   /// Runs nothing if one of its kernels needs more memory than there is.
+  /// Does what a kernel does for the host op in its body, by the real mailbox. What goes wrong is
+  /// an exception.
+  void exchange(const KernelRecord& record, std::byte* slot, std::byte* header,
+                std::span<const HostTensor> arguments, std::span<HostTensor> results) const;
   CUresult launch(Exec& exec, uint64_t stream);
   friend class Run;
 

@@ -5,6 +5,7 @@
 
 #include "frontend/cli/cli.hpp"
 #include "ir/region.hpp"
+#include "passes/kernels/user.hpp"
 
 namespace braid::cli {
 namespace {
@@ -48,6 +49,7 @@ int check_command(const PlanArgs& a, const GlobalArgs& g) {
   const std::vector<Diagnostic> wrong = ir::verify(graph);
   if (!wrong.empty()) throw Error(wrong);
   const std::vector<std::string> open = bind(graph, o);
+  kernels::check_launches(graph, o.target);
   if (weights) check_weights(weight_specs(graph), *weights);
   size_t inputs = 0, scalars = 0, params = 0;
   for (const ir::Op& op : graph.ops()) {

@@ -2,8 +2,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "frontend/report/cpp_emitter.hpp"
+#include "ir/kernel_launch.hpp"
 
 namespace braid::cpp_text {
 namespace {
@@ -65,10 +68,11 @@ void Emitter::kernels() {
     put("  CALL(cuLibraryGetKernel(&kernel, module{}, {}));\n", k.module, literal(k.symbol));
     put("  CALL(cuKernelGetFunction(&{}.function, kernel));\n", name);
     put("  CALL(cuFuncLoad({}.function));\n", name);
-    if (k.launch.shared_bytes > kSharedWithoutAsking) {
+    const uint32_t shared = most_shared_bytes(p_, k);
+    if (shared > kSharedWithoutAsking) {
       put("  CALL(cuFuncSetAttribute({}.function, "
           "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, {}));\n",
-          name, k.launch.shared_bytes);
+          name, shared);
     }
   }
   put("}}\n");
@@ -100,7 +104,27 @@ void Emitter::arguments(const Node& node) {
   if (values.empty()) values.push_back("0");
   const Kernel& k = p_.kernels[node.kernel];
   out_ += list_lines("    CUdeviceptr a[] = {", values, "};", values.size() / k.parts);
-  put("    auto arguments = pointers_to(a);\n");
+  if (k.code != Code::user) {
+    put("    auto arguments = pointers_to(a);\n");
+    return;
+  }
+  // In the order of the function's parameters: a pointer, or the bytes of a number.
+  std::vector<std::string> pointers, numbers;
+  for (const Parameter& p : k.parameters) {
+    if (p.slot != UINT32_MAX) {
+      pointers.push_back(fmt::format("&a[{}]", p.slot));
+      continue;
+    }
+    pointers.push_back(fmt::format("&numbers[{}]", numbers.size()));
+    uint64_t bits = 0;
+    const std::array<std::byte, 8> bytes = scalar_bytes(p);
+    std::memcpy(&bits, bytes.data(), sizeof bits);
+    numbers.push_back(fmt::format("{:#x}", bits));
+  }
+  if (!numbers.empty()) {
+    out_ += list_lines("    unsigned long long numbers[] = {", numbers, "};", numbers.size());
+  }
+  put("    std::array<void*, {}> arguments{{{}}};\n", pointers.size(), fmt::join(pointers, ", "));
 }
 
 bool Emitter::is_side(uint32_t body) const {

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "frontend/report/report_exchanges.hpp"
+#include "frontend/report/report_regions.hpp"
 #include "ir/matmul_table.hpp"
 #include "ir/naming.hpp"
 
@@ -50,7 +52,7 @@ class Explainer {
     const uint32_t region = node().region;
     const std::string name = fmt::format("r{}", region);
     if (index_.conditional(r_)) return "region\n" + explain_region(p_, index_, name);
-    std::string out = "kernel\n" + kernel_text(p_, node());
+    std::string out = exchange_text(p_, node()) + "kernel\n" + kernel_text(p_, node());
     if (region != UINT32_MAX) {
       const Region& r = p_.regions[region];
       out +=
@@ -322,6 +324,13 @@ class Explainer {
   std::string out_;
 };
 
+/// The file that has the code of a kernel of the user's, without its folders.
+std::string file_of(const Program& p, const Kernel& k) {
+  if (k.module >= p.modules.size()) return "the model";
+  const std::string& file = p.modules[k.module].file;
+  return file.substr(file.rfind('/') + 1);
+}
+
 }  // namespace
 
 std::string kernel_text(const Program& p, const Node& node) {
@@ -338,11 +347,18 @@ std::string kernel_text(const Program& p, const Node& node) {
                                       dims3(k.launch.block));
   if (k.launch.shared_bytes > 0) out += fmt::format(", {} B shared", k.launch.shared_bytes);
   if (k.parts > 1) out += fmt::format(", {} parts in one launch", k.parts);
-  out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
-                     human_bytes(k.bytes_moved), node.estimate_us);
+  if (k.code == Code::user) {
+    out += fmt::format("; function {} of {}, {:.2f} us estimated from its launch and {} alone",
+                       k.function, file_of(p, k), node.estimate_us, human_bytes(k.bytes_moved));
+  } else {
+    out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
+                       human_bytes(k.bytes_moved), node.estimate_us);
+  }
   out += uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n";
+  const std::string room = room_text(k);
   const std::string chosen = why_library(k, p.options);
-  return out + (chosen.empty() ? "" : fmt::format("  {}\n", chosen));
+  if (!chosen.empty()) out += fmt::format("  {}\n", chosen);
+  return out + (room.empty() ? "" : "  sized by the device: " + room + "\n");
 }
 
 std::string explain_node(const Program& p, const PlanIndex& index, Ref r, const WhyApart& why) {

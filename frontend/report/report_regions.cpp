@@ -120,6 +120,12 @@ std::string how_of(const Program& p, const Region& r) {
                        : fmt::format("{}: {}", how, r.why);
 }
 
+std::string how_of(const Exchange& e) {
+  const bool node = e.way == ir::HostWay::node;
+  return fmt::format("called inside the graph by a {}: {}", node ? "host node" : "handshake",
+                     e.why);
+}
+
 /// Kernels that only send, by the op's label.
 std::map<std::string, size_t> senders_of(const Program& p) {
   std::map<std::string, size_t> alone;
@@ -215,11 +221,31 @@ void add_avoided(const Program& p, std::vector<Avoided>& avoided) {
     if (r.kind != Region::Kind::host && !copy_of_loop(p, r))
       avoided.push_back({r.op, r.place, how_of(p, r)});
   }
+  for (const Exchange& e : p.exchanges) avoided.push_back({e.op, e.place, how_of(e)});
   const std::map<std::string, size_t> alone = senders_of(p);
   for (const MessageSource& m : p.messages) {
     if (m.kind == ir::MessageKind::check && m.text.empty()) continue;  // it ends each launch
     avoided.push_back({m.op, m.place, how_of(m, alone)});
   }
+  for (const Body& b : p.bodies) {
+    for (const Node& n : b.nodes) {
+      if (b.stream || n.kernel >= p.kernels.size()) continue;
+      const std::string room = room_text(p.kernels[n.kernel]);
+      for (size_t i = 0; !room.empty() && i < n.ops.size(); ++i) {
+        avoided.push_back({n.ops[i], n.place, "sized by the device: " + room});
+      }
+    }
+  }
+}
+
+std::string room_text(const Kernel& k) {
+  for (const ir::Op& op : k.body.ops()) {
+    if (op.kind != ir::OpKind::compact) continue;
+    const int64_t n = k.body.type(op.result).shape[0].value();
+    return fmt::format("room for {}, the number of those that count stays in memory",
+                       counted(static_cast<size_t>(n), "row"));
+  }
+  return {};
 }
 
 std::string regions_text(const Report& r) {

@@ -194,7 +194,7 @@ class Suite {
 
   Executable build_it(const Graph& g, Store store, Options o, const LibraryFunctions& libraries) {
     o.verify = true;
-    return build(g, std::move(store), o, references(), {}, libraries);
+    return build(g, std::move(store), o, references(), {}, {}, libraries);
   }
 
   /// Outputs and params after two launches, with other bindings for the second.

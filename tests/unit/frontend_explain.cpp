@@ -212,7 +212,9 @@ TEST_CASE("explain: a name of calls, or of calls and kernels, counts both") {
   calls("a", false);
   calls("b", true);
   g.output("y", h);
-  const Program p = compile(g);
+  Options o;
+  o.host = ir::HostWay::script;
+  const Program p = compile(g, o);
   CHECK(has(explain(p, "a"), "'a': ops in 2 host calls\n"));
   CHECK(has(explain(p, "b"), "'b': ops in 1 kernel and 2 host calls\n"));
 }
@@ -287,6 +289,7 @@ TEST_CASE("why apart: there is a reason for every two kernels that hand on a val
   for (uint64_t seed = 1; seed <= 120; ++seed) {
     test::RandomGraphOptions options;
     options.ops = 40;
+    if (seed % 2 == 0) options.compact = 8;
     const Compilation c = run_passes(test::random_graph(seed, options), Options{}, "fuse");
     const std::vector<ir::ValueId> source = memory_sources(c.graph);
     for (uint32_t i = 0; i < c.graph.ops().size(); ++i) {

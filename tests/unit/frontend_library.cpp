@@ -155,7 +155,7 @@ TEST_CASE("mistakes in library ops have codes and places") {
   };
   CHECK(code("\"r\", \"s1\", \"v1\"", "\"r\", \"s1\", \"v1\", \"w\"") == "E0333");
   CHECK(code("library = \"mix\"", "library = \"\"") == "E0107");
-  CHECK(code("inout = [\"s\", \"v\"]", "inout = [\"s\", \"s\"]") == "E0331");
+  CHECK(code("inout = [\"s\", \"v\"]", "inout = [\"s\", \"s\"]") == "E0505");
   CHECK(code("workspace = 256", "workspace = 4e12") != "none");
   CHECK(code("workspace = 256", "workspace = 4000000000000") == "E0332");
   CHECK(code("reference =", "referrence =") == "E0102");

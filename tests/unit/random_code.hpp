@@ -32,7 +32,7 @@ inline ir::KernelAttr random_kernel(ir::Graph& g, uint64_t seed, size_t operands
   for (uint32_t r = 0; r < results; ++r) put({Kind::result, r});
   if (below(2) == 0) put({Kind::scalar, 0, DType::i64, Dim(static_cast<int64_t>(below(99)))});
   if (below(2) == 0) put({Kind::scalar, 0, DType::f32, {}, -1.25e-3});
-  for (Dim& d : a.grid) d = Dim(static_cast<int64_t>(1 + below(9)));
+  for (ir::Extent& e : a.grid) e = Dim(static_cast<int64_t>(1 + below(9)));
   a.block[0] = Dim(static_cast<int64_t>(32 * (1 + below(4))));
   if (below(2) == 0) a.shared_bytes = Dim(1024);
   a.reference = reference;

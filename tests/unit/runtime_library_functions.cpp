@@ -106,7 +106,7 @@ bool capturing(const Device& device, Stream stream) {
 
 TEST_CASE("a library function is called for trials, for graphs, and for each launch outside") {
   Scene s;
-  Executable e(Scene::program(), s.store, {}, {}, s.functions());
+  Executable e(Scene::program(), s.store, {}, {}, {}, s.functions());
   CHECK(e.program().breaks.empty());
   CHECK(s.calls == 4);  // two ops, each tried and captured
   s.runs_right(e);
@@ -142,14 +142,14 @@ TEST_CASE("a library function that cannot be captured makes its op a break") {
       {ends, "ended the capture"}};
   for (const auto& [more, why] : all) {
     CAPTURE(why);
-    Executable e(Scene::program(), s.store, {}, {}, s.functions(more));
+    Executable e(Scene::program(), s.store, {}, {}, {}, s.functions(more));
     REQUIRE(e.program().breaks.size() == 2);
     for (const Break& b : e.program().breaks) CHECK(contains(b.reason, why));
     s.runs_right(e);
     s.runs_right(e, LaunchMode::stream);
     CHECK(s.simulator->take_reports().empty());
   }
-  Executable next(Scene::program(), s.store, {}, {}, s.functions());
+  Executable next(Scene::program(), s.store, {}, {}, {}, s.functions());
   CHECK(next.program().breaks.empty());
   s.runs_right(next);
 }
@@ -160,7 +160,7 @@ TEST_CASE("what a library function throws outside graphs is the launch's error")
   const auto more = [&](const LibraryCall& c) {
     if (fails || capturing(s.device, c.stream)) throw std::runtime_error("no plan");
   };
-  Executable e(Scene::program(), s.store, {}, {}, s.functions(more));
+  Executable e(Scene::program(), s.store, {}, {}, {}, s.functions(more));
   s.runs_right(e);
   fails = true;
   try {
@@ -178,7 +178,7 @@ TEST_CASE("what a library function throws outside graphs is the launch's error")
 TEST_CASE("a library function may not use Braid's objects") {
   Scene s;
   const auto more = [&](const LibraryCall&) { s.store.get("w"); };
-  Executable e(Scene::program(), s.store, {}, {}, s.functions(more));
+  Executable e(Scene::program(), s.store, {}, {}, {}, s.functions(more));
   REQUIRE(e.program().breaks.size() == 2);
   CHECK(contains(e.program().breaks[0].reason, "host function may not use"));
 }
@@ -186,7 +186,8 @@ TEST_CASE("a library function may not use Braid's objects") {
 TEST_CASE("a library function that is missing is named") {
   Scene s;
   try {
-    const Executable e(Scene::program(), s.store, {}, {}, {{"twise", [](const LibraryCall&) {}}});
+    const Executable e(Scene::program(), s.store, {}, {}, {},
+                       {{"twise", [](const LibraryCall&) {}}});
     CHECK(false);
   } catch (const Error& error) {
     CHECK(error.diagnostics()[0].code == "E0892");
