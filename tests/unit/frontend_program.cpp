@@ -100,7 +100,7 @@ Fate digest(const Bytes& bytes) {
   }
 }
 
-Program with_all_parts(ir::HostWay way) {
+Program with_all_parts(ir::HostWay way = ir::HostWay::handshake) {
   Graph g("parts");
   g.dim("B", 6);
   const Tensor x = g.input("x", {f32, {"B", 40}});
