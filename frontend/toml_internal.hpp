@@ -226,14 +226,18 @@ struct Node {
   std::vector<Operand> in{};
   const OpSpec* op = nullptr;
   Attrs attrs{};
-  std::vector<Operand> at{};           // update: where the box begins; branches: what decides
-  int64_t repeat = 0;                  // block: number of copies; 0 = not repeated
-  std::string scope{};                 // block, region: of its scope, without the copy's number
-  std::set<std::string> share{};       // block: params that all copies have in common
-  std::vector<TypeArg> results{};      // host: of its results
-  bool pure = false;                   // host
-  std::vector<std::string> changes{};  // kernel: params that it changes in place
-  bool outside = false;                // `graph = false`
+  std::vector<Operand> at{};       // update: where the box begins; branches: what decides
+  int64_t repeat = 0;              // block: number of copies; 0 = not repeated
+  std::string scope{};             // block, region: of its scope, without the copy's number
+  std::set<std::string> share{};   // block: params that all copies have in common
+  std::vector<TypeArg> results{};  // host: of its results
+  bool pure = false;               // host
+  struct Change {
+    std::string param;
+    size_t out;  // which name of `out` its new value has, if there are so many
+  };
+  std::vector<Change> changes{};  // kernel: what it changes in place
+  bool outside = false;           // `graph = false`
   /// Branches: then and else, or the cases. Loops: the body and, if there is one, the condition.
   std::vector<BodyUse> bodies{};
   size_t stacked = 0;             // loops: how many of `out`, the last ones, are stacked rows

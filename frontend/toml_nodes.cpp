@@ -421,7 +421,8 @@ NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types,
   NodeReader reader(around, types, report);
   for (const Item& item : nodes.items) {
     Node node = reader.read(item);
-    std::vector<std::string> changes = node.changes;
+    std::vector<std::string> changes;
+    for (const Node::Change& c : node.changes) changes.push_back(c.param);
     if (node.kind == Node::Kind::assign || node.kind == Node::Kind::update) {
       changes.push_back(node.target);
     }
