@@ -282,6 +282,9 @@ struct HostOpts {
   /// The function has no side effects: a call that nothing needs is dropped, and it may change
   /// places with others. All other host ops keep the order in which they are written.
   bool pure = false;
+  /// How the host comes to run it: automatic is by price, script a break, handshake and node are
+  /// parts of the graph.
+  ir::HostWay way = ir::HostWay::automatic;
 };
 
 struct BranchOpts {

@@ -13,7 +13,8 @@ std::vector<Tensor> Graph::host(std::string_view function, std::vector<In> argum
                 "the name that the function is registered under, as in host(\"sample\", ..)");
     return poison;
   }
-  ir::Graph::NewOp op{ir::OpKind::host, ir::HostAttr{impl_->ir.strings.intern(function), o.pure}};
+  ir::Graph::NewOp op{ir::OpKind::host,
+                      ir::HostAttr{impl_->ir.strings.intern(function), o.pure, o.way}};
   for (const In& in : arguments) {
     op.operands.push_back(unwrap(in));
     if (!op.operands.back().valid()) return poison;

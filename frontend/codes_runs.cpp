@@ -50,9 +50,9 @@ std::vector<CodeInfo> codes_of_runs() {
        "braid compile m.toml --memory-limit 1048576 -o m.braid"},
       {"E0707", "an op stands outside graphs, and the settings do not allow that",
        "replace the op, drop its mark, or set on_break = \"allow\"",
-       "`on_break` is allow, warn or error. A host function, or an op marked `graph = false`, "
-       "cannot "
-       "be in a CUDA graph: the work is cut into several, or host work comes before or after it.",
+       "`on_break` is allow, warn or error. An op marked `graph = false`, or a host function that "
+       "is called by a break (way = \"break\", --host=break), is in no CUDA graph: the work is cut "
+       "into several, or host work comes before or after it.",
        "[compile]\non_break = \"error\"                            # and a node with graph = false",
        "[compile]\non_break = \"warn\""},
       {"E0708", "a program is not one graph alone, and that is required",
@@ -163,6 +163,24 @@ std::vector<CodeInfo> codes_of_runs() {
        "It runs inside a launch, which holds locks that such a call would wait for.",
        "[&](auto in, auto out) { other.run(inputs); }",
        "[&](auto in, auto out) { queue.push(in[0]); }"},
+      {"E0870", "a host function failed that a graph calls", "mend what it says it threw",
+       "The ticket of the launch says so. The graph went on with zeros in place of the results, "
+       "and "
+       "no other function was called for that launch: what it wrote into outputs and params means "
+       "nothing. Later launches are not concerned.",
+       "[](auto in, auto out) { throw std::runtime_error(\"no more data\"); }",
+       "[](auto in, auto out) { out[0].set(0, next()); }"},
+      {"E0871", "a host function that a graph calls did not answer in time",
+       "let it not call CUDA nor wait for a launch, or give it longer: HostOptions::deadline",
+       "The graph waits for it and keeps the GPU, so it waits 10 s unless told otherwise. The "
+       "launch "
+       "went on with zeros, and so did those behind it that were under way, without a call.",
+       "[&](auto in, auto out) { queue.wait_for_the_next_launch(out[0]); }",
+       "[&](auto in, auto out) { queue.take_if_there(out[0]); }"},
+      {"E0872", "a launch while a host function has not returned that did not answer in time",
+       "launch again when it has returned", "Its executable is usable again from then on.",
+       "while (true) try { e.launch().wait(); } catch (const braid::Error&) {}",
+       "while (true) try { e.launch().wait(); } catch (const braid::Error&) { wait_a_little(); }"},
       {"E0860", "a check in the model failed", "print what it takes, or what that is computed from",
        "The launch ran to its end, and later launches are not concerned; waiting for this one "
        "tells.",
@@ -182,6 +200,12 @@ std::vector<CodeInfo> codes_of_runs() {
        "The executable waits for the function; stores and other executables are free.",
        "[&](const Message& m) { executable.run(inputs); }",
        "[&](const Message& m) { queue.push(m); }"},
+      {"E0879", "a program whose graphs call host functions cannot be written as C++",
+       "compile it with `--host=break`",
+       "`--format=cpp` writes the driver calls of a plan. Where a graph waits for the host, a "
+       "thread "
+       "has to answer while it runs, which a list of calls does not show.",
+       "braid inspect m.toml --format=cpp", "braid inspect m.toml --format=cpp --host=break"},
       {"E0880", "the compiler refuses a kernel's code", "see the sentence, and the line",
        "NVRTC compiles the code of [kernels] when the model is compiled for a GPU. Its messages "
        "are shown with the file and line of the code.",

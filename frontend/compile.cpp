@@ -50,7 +50,7 @@ Program compile(ir::Graph graph, const Options& options) {
 Program compile(const Graph& graph, const Options& options) { return compile(graph.ir(), options); }
 
 Executable build(const Graph& graph, Store store, Options options, const HostFunctions& functions,
-                 MessageOptions messages) {
+                 MessageOptions messages, const HostOptions& host) {
   options.target = store.device().target();
   Program program = compile(graph, options);
   if (!store.device().simulated()) {
@@ -62,7 +62,7 @@ Executable build(const Graph& graph, Store store, Options options, const HostFun
     }
     runtime::compile_modules(program, runtime::Cache::from_environment(), 0, progress);
   }
-  return Executable(std::move(program), std::move(store), functions, std::move(messages));
+  return Executable(std::move(program), std::move(store), functions, std::move(messages), host);
 }
 
 }  // namespace braid

@@ -15,8 +15,9 @@ Program compile(ir::Graph graph, const Options& options = {});
 
 /// compile() for the device's target, NVRTC (with the disk cache) unless simulated, instantiate.
 /// `functions` are those that the graph's host ops name; `messages` says where prints and checks
-/// go.
+/// go; `host` says how long graphs wait for functions.
 Executable build(const Graph& graph, Store store, Options options = {},
-                 const HostFunctions& functions = {}, MessageOptions messages = {});
+                 const HostFunctions& functions = {}, MessageOptions messages = {},
+                 const HostOptions& host = {});
 
 }  // namespace braid

@@ -23,6 +23,7 @@ struct TomlCompile {
   std::optional<std::string> on_break;         // "allow", "warn" or "error"
   std::optional<int64_t> memory_limit;         // bytes
   std::optional<std::string> branches, loops;  // names of lowerings
+  std::optional<std::string> host;             // name of a HostWay
   std::optional<int64_t> unroll, unroll_limit;
   std::optional<bool> fuse, group, reuse, reduce, simplify, require_single_graph;
   std::map<std::string, Place, std::less<>> places;  // of the values

@@ -139,7 +139,7 @@ class Expander {
     }
     if (n.kind == Node::Kind::host) {
       const std::vector<Tensor> results =
-          graph_.host(n.target, in, n.results, {.pure = n.pure}, where);
+          graph_.host(n.target, in, n.results, {n.pure, n.way}, where);
       for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
       if (!results.empty()) results[0].named(n.out[0].text);
       return;

@@ -1,5 +1,5 @@
-// What a node with `host` says beyond its operands: the types of its results, and whether it is
-// pure.
+// What a node with `host` says beyond its operands: the types of its results, whether it is pure,
+// and how it is called.
 #include <fmt/format.h>
 
 #include "frontend/toml_internal.hpp"
@@ -25,6 +25,22 @@ std::optional<TypeArg> read_type(const Item& item, Types& types, Report& report)
   return TypeArg{*t, *s};
 }
 
+bool read_way(const Item& item, Report& report, Node& node) {
+  const Entry* e = item.find("way");
+  if (!e) return true;
+  if (!report.expect(e->value, Item::Kind::string, "'way'")) return false;
+  for (size_t i = 0; i < ir::kHostWayNames.size(); ++i) {
+    if (e->value.text != ir::kHostWayNames[i]) continue;
+    node.way = static_cast<ir::HostWay>(i);
+    return true;
+  }
+  report.error("E0107", e->value.place,
+               fmt::format("'way' of a host node is auto, handshake, break or node, not '{}'",
+                           e->value.text),
+               suggest(e->value.text, {ir::kHostWayNames.begin(), ir::kHostWayNames.end()}));
+  return false;
+}
+
 }  // namespace
 
 bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node) {
@@ -33,6 +49,7 @@ bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node)
     good = report.expect(e->value, Item::Kind::boolean, "'pure'");
     node.pure = e->value.boolean;
   }
+  good = read_way(item, report, node) && good;
   const Entry* e = item.find("results");
   if (e && !report.expect(e->value, Item::Kind::array, "'results'", kResults)) return false;
   if (e) {

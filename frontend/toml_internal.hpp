@@ -237,7 +237,8 @@ struct Node {
     size_t out;  // which name of `out` its new value has, if there are so many
   };
   std::vector<Change> changes{};  // kernel: what it changes in place
-  bool outside = false;           // `graph = false`
+  ir::HostWay way = ir::HostWay::automatic;
+  bool outside = false;  // `graph = false`
   /// Branches: then and else, or the cases. Loops: the body and, if there is one, the condition.
   std::vector<BodyUse> bodies{};
   size_t stacked = 0;             // loops: how many of `out`, the last ones, are stacked rows
@@ -251,7 +252,7 @@ inline bool is_region(Node::Kind k) { return k >= Node::Kind::branch_if && k <= 
 inline bool is_message(Node::Kind k) { return k >= Node::Kind::print; }
 /// The blocks that the node is made of.
 std::vector<Text> blocks_of(const Node& n);
-/// `results` and `pure` of a node with `host`, whose `out` is read; false after a mistake
+/// `results`, `pure` and `way` of a node with `host`, whose `out` is read; false after a mistake
 /// (toml_host.cpp).
 bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node);
 struct Surroundings;

@@ -230,8 +230,8 @@ class NodeReader {
 
   bool read_host(const Item& item, Node& node) {
     const bool results = read_results(item, node);
-    const bool keys =
-        report_.check_keys(item, {"host", "in", "out", "results", "pure"}, "a node with a host");
+    const bool keys = report_.check_keys(item, {"host", "in", "out", "results", "pure", "way"},
+                                         "a node with a host");
     const bool shown = std::none_of(node.target.begin(), node.target.end(), [](char c) {
       return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
     });

@@ -40,11 +40,11 @@ TomlCompile read_compile(const Item& root, Report& report) {
   TomlCompile compile;
   const Entry* e = root.find("compile");
   if (!e || !report.expect(e->value, Item::Kind::table, "'compile'")) return compile;
-  report.check_keys(
-      e->value,
-      {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "simplify", "on_break",
-       "require_single_graph", "memory_limit", "branches", "loops", "unroll", "unroll_limit"},
-      "[compile]");
+  report.check_keys(e->value,
+                    {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "simplify",
+                     "on_break", "require_single_graph", "memory_limit", "branches", "loops",
+                     "host", "unroll", "unroll_limit"},
+                    "[compile]");
   for (const Entry& entry : e->value.entries) compile.places[entry.key] = entry.value.place;
   for (const auto& [key, value] : {std::pair("fuse", &compile.fuse),
                                    {"group", &compile.group},
@@ -71,6 +71,8 @@ TomlCompile read_compile(const Item& root, Report& report) {
   compile.branches = one_of("branches", {"auto", "select", "predicate", "node", "host"},
                             "auto, select, predicate, node or host");
   compile.loops = one_of("loops", {"auto", "unroll", "node", "host"}, "auto, unroll, node or host");
+  compile.host =
+      one_of("host", {"auto", "handshake", "break", "node"}, "auto, handshake, break or node");
   const auto number = [&](const char* key, int64_t low, int64_t high) -> std::optional<int64_t> {
     const Entry* n = e->value.find(key);
     if (!n || !report.expect(n->value, Item::Kind::integer, fmt::format("'{}'", key))) return {};

@@ -51,6 +51,8 @@ enum class MailboxOutcome : uint32_t {
 };
 /// In `answered`: no answer will come, whatever was asked. No sequence has this number.
 inline constexpr uint32_t kMailboxClosed = UINT32_MAX;
+/// The number of the exchange after this one.
+inline constexpr uint32_t next_sequence(uint32_t s) { return s == kMailboxClosed - 1 ? 1 : s + 1; }
 
 /// The types of the two arguments.
 inline const TensorType kMailboxPart{DType::i32, {Dim(16)}};

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <set>
 
+#include "ir/mailbox.hpp"
+
 namespace braid {
 
 std::string name_of_body(const Program& p, size_t body) {
@@ -32,6 +34,17 @@ std::string name_of_region(const Program& p, const Region& r) {
 std::string name_of_side(const Program& p, const Region& r, uint32_t side) {
   if (p.views[r.flag].type.dtype != DType::b1) return fmt::format("{}", side);
   return r.loop || side == 1 ? "true" : "false";
+}
+
+const Exchange* exchange_of(const Program& p, const Node& node) {
+  if (node.kernel == kNoKernel || !p.kernels[node.kernel].exchanges || node.args.size() < 2) {
+    return nullptr;
+  }
+  const int64_t offset = p.views[node.args[node.args.size() - 2]].offset;
+  if (offset < kMailboxPartBytes || offset >= mailbox_slot_offset(p.exchanges.size())) {
+    return nullptr;
+  }
+  return &p.exchanges[static_cast<size_t>(offset / kMailboxPartBytes - 1)];
 }
 
 std::string_view op_name(std::string_view label) {

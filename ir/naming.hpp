@@ -22,6 +22,8 @@ std::string name_of_node(const Program& p, size_t body, size_t node);
 std::string name_of_region(const Program& p, const Region& r);
 /// "true" where a b1 decides, "2" where a number does.
 std::string name_of_side(const Program& p, const Region& r, uint32_t side);
+/// The exchange that a node of a kernel serves, or null.
+const Exchange* exchange_of(const Program& p, const Node& node);
 /// The scoped name in an op's label: "h" of "h (add)", "l1/dot" of "l1/dot".
 std::string_view op_name(std::string_view label);
 /// "1 kernel", "2 kernels".

@@ -164,12 +164,16 @@ class Drawing {
       return fmt::format("{} r{}", name_of_region(p_, p_.regions[node.region]), node.region);
     }
     const std::string& symbol = p_.kernels[node.kernel].symbol;
+    if (const Exchange* e = exchange_of(p_, node)) {
+      return fmt::format("{}\ncalls {} by a {}", symbol, e->function, ir::name_of(e->way));
+    }
     if (node.region == UINT32_MAX) return symbol;
     return fmt::format("{}\nif r{} is {}", symbol, node.region,
                        name_of_side(p_, p_.regions[node.region], node.branch));
   }
-  static std::string_view shape_of(const Node& node) {
+  std::string_view shape_of(const Node& node) const {
     if (node.kernel == kNoKernel) return "shape=diamond, ";
+    if (p_.kernels[node.kernel].exchanges) return "shape=hexagon, ";
     return node.region == UINT32_MAX ? "" : "style=\"filled,dashed\", ";
   }
 
@@ -222,6 +226,7 @@ class Drawing {
     const std::vector<ArgSlot>& slots = slots_of(p_, node);
     for (size_t s = 0; s < slots.size(); ++s) {
       const uint32_t buffer = p_.views[node.args[s]].buffer;
+      if (p_.buffers[buffer].segment == Segment::mailbox) continue;  // it holds no values
       if (slots[s].role == Role::in) uses_.push_back({node.values[s], buffer, id, body});
       if (slots[s].role == Role::inout) uses_.push_back({node.values_before[s], buffer, id, body});
       if (slots[s].role != Role::in) makers_[node.values[s]] = {id, body};

@@ -73,6 +73,9 @@ std::string parts_text(const Program& p) {
     text += fmt::format(", {} stretch{} without a graph", stretches, stretches == 1 ? "" : "es");
   }
   if (!p.calls.empty()) text += ", " + counted(p.calls.size(), "host call");
+  if (!p.exchanges.empty()) {
+    text += fmt::format(", {} inside", counted(p.exchanges.size(), "host call"));
+  }
   if (!p.regions.empty()) text += ", " + counted(p.regions.size(), "region");
   return text;
 }
@@ -256,9 +259,18 @@ class RegionsText {
   std::map<uint32_t, std::map<uint32_t, std::vector<std::string>>> guarded_;  // names of nodes
 };
 
-/// What became of branches and loops that are no regions, and what the host is told.
+/// What graphs have the host run, what became of branches and loops that are no regions, and what
+/// the host is told.
 std::string notes_text(const Program& p) {
   std::string out;
+  if (!p.exchanges.empty()) out += "\nhost functions that graphs call\n";
+  TextTable x;
+  for (size_t i = 0; i < p.exchanges.size(); ++i) {
+    const Exchange& e = p.exchanges[i];
+    x.row({fmt::format("x{}", i), e.function, std::string(ir::name_of(e.way)), e.pure ? "pure" : "",
+           e.op, e.place, e.why});
+  }
+  out += x.str();
   if (!p.dissolved.empty()) out += "\nbranches and loops that became plain kernels\n";
   TextTable t;
   for (const Dissolved& d : p.dissolved) {

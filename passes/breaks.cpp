@@ -166,6 +166,10 @@ void count_graphs(const Compilation& c, const Sides& sides, const std::vector<ui
   }
 }
 
+/// What spares a host function a break.
+constexpr std::string_view kHandshake =
+    "let the graph call it: way = \"handshake\" in TOML, .way in C++";
+
 Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
   const ir::Graph& g = c.graph;
   const ir::Op& op = g.ops()[index];
@@ -176,9 +180,11 @@ Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
     b.reason = inner ? fmt::format("the host drives it, because '{}' in it stands outside graphs",
                                    op_label(*in, *inner))
                      : "the host drives it, as its lowering asks for";
-    b.remedy = inner ? fmt::format("take '{}' out of it, or do it with ops of the graph",
-                                   op_label(*in, *inner))
-                     : "leave its lowering to the compiler: lower = \"auto\"";
+    const bool calls = inner && inner->kind == ir::OpKind::host;
+    b.remedy = calls   ? kHandshake
+               : inner ? fmt::format("take '{}' out of it, or do it with ops of the graph",
+                                     op_label(*in, *inner))
+                       : "leave its lowering to the compiler: lower = \"auto\"";
     return b;
   }
   const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
@@ -190,12 +196,12 @@ Break break_of(const Compilation& c, const Sides& sides, uint32_t index) {
   const bool returns = g.type(op.result).bytes() > 0;
   b.reason = fmt::format("the host function '{}' {}", g.strings[host->function],
                          returns ? "returns tensors" : "runs between graphs");
+  if (host->why.valid()) b.reason += fmt::format("; {}", g.strings[host->why]);
+  b.remedy = kHandshake;
   if (!returns || !sides.after[index]) {
-    b.remedy = "make its arguments outputs of the model, and call it after the launch";
+    b.remedy += ", or make its arguments outputs of the model and call it after the launch";
   } else if (!sides.before[index]) {
-    b.remedy = "call it before the launch, and make its results inputs of the model";
-  } else {
-    b.remedy = "do it with ops of the graph: it can move neither before the launch nor after it";
+    b.remedy += ", or call it before the launch and make its results inputs of the model";
   }
   return b;
 }

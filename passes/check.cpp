@@ -49,6 +49,7 @@ std::vector<std::string> check(const Program& p) {
   checking::check_shape(p, found);
   // What follows indexes freely.
   if (found.empty()) checking::check_regions(p, found);
+  if (found.empty()) checking::check_exchanges(p, found);
   if (found.empty()) checking::check_script(p, found);
   if (found.empty()) checking::check_flow(p, found);
   return found.take();

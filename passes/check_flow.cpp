@@ -160,7 +160,8 @@ class Walk {
       }
       const uint32_t value = role == Role::in ? r.values[s] : r.values_before[s];
       if (role == Role::inout) name_ring(range_of(p_, view), p_.views[view].buffer, value);
-      if (role != Role::out && !memory_.holds(range_of(p_, view), value)) {
+      const bool holds = in_mailbox(p_, view) || memory_.holds(range_of(p_, view), value);
+      if (role != Role::out && !holds) {
         out_.add("{} finds {} without value {}", region_name(p_, index),
                  buffer_name(p_, p_.views[view].buffer), value);
       }
@@ -287,7 +288,7 @@ class Walk {
     if (kernel == kNone) return false;
     const Kernel& k = p_.kernels[kernel];
     const auto& pairs = facts_.in_place[kernel];
-    const size_t slots = (k.args.size() - (k.guard ? 1 : 0)) / k.parts;
+    const size_t slots = (k.args.size() - extra_arguments(k)) / k.parts;
     return out / slots == in / slots &&
            std::binary_search(
                pairs.begin(), pairs.end(),
@@ -316,7 +317,7 @@ class Walk {
       accesses.read(n, body.nodes[n].lane, a.tag);
     };
     if (r.space != kConstants) memory_.accesses(r, step_, visit);
-    if (memory_.holds(r, a.value, a.tag)) return;
+    if (in_mailbox(p_, a.view) || memory_.holds(r, a.value, a.tag)) return;
     const uint32_t is = memory_.other_than(r, a.value, a.tag);
     out_.add("{} reads {} for value {}, but it holds {}", node_name(p_, body, n),
              buffer_name(p_, buffer), a.value,

@@ -194,7 +194,7 @@ void guard(const Kernel& k, Findings& out) {
 void work(const Program& p, const Kernel& k, Findings& out) {
   if (!k.body.bodies.empty()) out.add("the body of kernel {} has bodies", k.symbol);
   for (const ir::Op& op : k.body.ops()) {
-    if (op.kind == OpKind::host || ir::is_region(op.kind)) {
+    if ((op.kind == OpKind::host && !k.exchanges) || ir::is_region(op.kind)) {
       out.add("kernel {} has a {} in its body", k.symbol, ir::info(op.kind).name);
     }
     const auto* send = std::get_if<ir::SendAttr>(&op.attrs);
@@ -245,9 +245,9 @@ void check_kernels(const Program& p, Findings& out) {
       continue;
     }
     const std::vector<Slot> slots = slots_of(k.body);
-    const size_t asked = k.guard ? 1 : 0;
+    const size_t extra = extra_arguments(k);
     if (k.parts == 0 || k.parts > std::max<size_t>(k.args.size(), 1) ||
-        slots.size() * k.parts + asked != k.args.size()) {
+        slots.size() * k.parts + extra != k.args.size()) {
       out.add("kernel {} has {} arguments, but its body needs {} for each of {} parts", k.symbol,
               k.args.size(), slots.size(), k.parts);
       continue;
@@ -255,7 +255,7 @@ void check_kernels(const Program& p, Findings& out) {
     if (k.guard) guard(k, out);
     work(p, k, out);
     check_user_kernel(p, k, out);
-    for (size_t s = 0; s + asked < k.args.size(); ++s) {
+    for (size_t s = 0; s + extra < k.args.size(); ++s) {
       const ArgSlot &is = k.args[s], &needed = slots[s % slots.size()].arg;
       if (is.role != needed.role || is.type != needed.type || is.name != needed.name) {
         out.add("argument {} of kernel {} is {} '{}' {}, but its body needs {} '{}' {}", s,

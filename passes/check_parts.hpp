@@ -45,6 +45,11 @@ std::string region_name(const Program& p, uint32_t region);
 /// "side 1 of region 2 'gate (branch)'".
 std::string side_name(const Program& p, uint32_t region, uint32_t side);
 
+/// Whether a view shows a part of the mailbox, which holds no values.
+inline bool in_mailbox(const Program& p, uint32_t view) {
+  return p.buffers[p.views[view].buffer].segment == Segment::mailbox;
+}
+
 /// The bytes [lo, hi) of a view. Spaces never overlap: the arena, the constants, and every other
 /// buffer by itself.
 struct Range {
@@ -67,6 +72,10 @@ void check_shape(const Program& p, Findings& out);
 /// check_regions.cpp: how regions, bodies, nodes and handles belong together; how many nodes may
 /// run at once. With nothing found, indices of regions are in range too. Needs check_shape.
 void check_regions(const Program& p, Findings& out);
+
+/// check_exchanges.cpp: calls of host functions inside graphs: their kernels, host nodes, the
+/// mailbox and who sees it. Needs check_regions.
+void check_exchanges(const Program& p, Findings& out);
 
 /// check_script.cpp: each body and call once and complete, runs in order, colours in turn. Needs
 /// check_regions.

@@ -182,7 +182,7 @@ class Regions {
           out_.add("{} cannot have its temporaries in {}", name, buffer_name(p_, r.slab));
         }
         slab = true;
-      } else if (role != Role::in) {
+      } else if (role != Role::in && !in_mailbox(p_, r.args[s])) {
         const auto it = states.find(r.args[s]);
         const bool known = it != states.end();
         const bool fits = known && it->second->after == r.values[s] &&
@@ -316,14 +316,18 @@ class Regions {
     for (size_t s = 0; s < node.args.size(); ++s) {
       const View& v = p_.views[node.args[s]];
       const Buffer& buffer = p_.buffers[v.buffer];
-      const Segment needed = s < sorts.size() * k.parts ? sorts[s % sorts.size()] : Segment::temp;
-      const bool special = buffer.segment == Segment::handle || buffer.segment == Segment::ring;
+      const Segment needed = s < sorts.size() * k.parts ? sorts[s % sorts.size()]
+                             : k.exchanges              ? Segment::mailbox
+                                                        : Segment::temp;
+      const bool special = buffer.segment == Segment::handle || buffer.segment == Segment::ring ||
+                           buffer.segment == Segment::mailbox;
       if (special ? buffer.segment != needed : needed != Segment::temp) {
         out_.add("argument {} of {} is {}, a {}, but the kernel {}", s, name,
                  buffer_name(p_, v.buffer), name_of(buffer.segment),
-                 needed == Segment::handle ? "sets a handle there"
-                 : needed == Segment::ring ? "takes the ring there"
-                                           : "takes memory there");
+                 needed == Segment::handle    ? "sets a handle there"
+                 : needed == Segment::ring    ? "takes the ring there"
+                 : needed == Segment::mailbox ? "takes the mailbox there"
+                                              : "takes memory there");
       }
       in_region(buffer, v.buffer, b.region, name);
     }
@@ -366,7 +370,7 @@ class Regions {
     ++count;
   }
 
-  /// What the slots of one part take: a handle, the ring, or memory (as Segment::temp).
+  /// What the body's slots of one part take: a handle, the ring, or memory (as Segment::temp).
   const std::vector<Segment>& sorts_of(uint32_t kernel) {
     const auto [at, added] = sorts_.try_emplace(kernel);
     if (!added) return at->second;
@@ -383,7 +387,10 @@ class Regions {
 
   void plain_memory(uint32_t view, const std::string& who) {
     const Buffer& b = p_.buffers[p_.views[view].buffer];
-    if (b.segment != Segment::handle && b.segment != Segment::ring) return;
+    if (b.segment != Segment::handle && b.segment != Segment::ring &&
+        b.segment != Segment::mailbox) {
+      return;
+    }
     out_.add("the call of {} takes {}, a {}", who, buffer_name(p_, p_.views[view].buffer),
              name_of(b.segment));
   }

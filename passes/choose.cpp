@@ -55,6 +55,7 @@ void Chooser::run() {
     f.order.push_back({Step::Kind::launch, 0});
   }
   p_.script = write_script(p_, f.order);
+  finish_mailbox();
   addressable();
   for (ParamBinding& b : p_.params) {
     b.last_value = f.ids[f.newest[b.first_value].index];
@@ -192,6 +193,8 @@ void Chooser::work(Frame& f) {
       f.order.push_back({Step::Kind::call, call(f, group)});
     } else if (group.family == FamilyId::region) {
       region(f, group);
+    } else if (group.family == FamilyId::exchange) {
+      exchange(f, group);
     } else {
       kernel(f, group);
     }

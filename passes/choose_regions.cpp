@@ -37,7 +37,7 @@ void Chooser::region(Frame& f, const Group& group) {
   const ir::Op& op = f.graph.op(group.ops[0]);
   ensure(f.guarded_by == kNone, "a predicated side holds a branch or a loop");
   const auto r = static_cast<uint32_t>(p_.regions.size());
-  const size_t first_buffer = p_.buffers.size();
+  const size_t first_buffer = p_.buffers.size(), first_exchange = p_.exchanges.size();
   p_.regions.emplace_back();
   describe(f, op, r);
   const Region::Kind kind = p_.regions[r].kind;
@@ -79,6 +79,7 @@ void Chooser::region(Frame& f, const Group& group) {
   }
   if (kind == Region::Kind::predicate) return;
   accesses(f, op, r);
+  mailbox_slots(r, first_exchange);
   add_slab(f, r, first_buffer);
   if (kind == Region::Kind::host) {
     f.order.push_back({Step::Kind::region, r});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -62,11 +63,22 @@ class Chooser {
   /// What the sides needed came after `first_buffer`.
   void add_slab(Frame& f, uint32_t region, size_t first_buffer);
 
+  // choose_exchanges.cpp
+  void exchange(Frame& f, const Group& group);
+  /// The view of the mailbox at an offset, made if `offset` is a new one.
+  uint32_t mailbox_view(int64_t offset);
+  /// The mailbox has room for all exchanges.
+  void finish_mailbox();
+  /// The slots of a region for the exchanges from `first` on, which its sides hold.
+  void mailbox_slots(uint32_t region, size_t first);
+
   Compilation& c_;
   Program& p_;
   const Options& options_;
   KernelTable kernels_;
   uint32_t next_id_ = 0;
+  uint32_t mailbox_ = UINT32_MAX;              // the buffer; made on first use
+  std::map<int64_t, uint32_t> mailbox_views_;  // by offset
 };
 
 /// The first and last run that all ops of a group can belong to.

@@ -64,7 +64,9 @@ class Pricer {
         return;
       case OpKind::host:
         price_.host_ops += 1;
-        price_.on_host |= colour_of(op) == Colour::host;
+        // Inside a graph it is a kernel, which is counted with the others.
+        if (colour_of(op) == Colour::graph) break;
+        price_.on_host = true;
         price_.us += kHostTurnUs;
         break;
       case OpKind::kernel:

@@ -73,6 +73,7 @@ Kernel costed_kernel(std::string_view family, ir::Graph body) {
 
 KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
   if (k.family.empty()) return {prices.row_us, 0};
+  if (k.family == kHostNodeFamily) return {prices.host_node_us - 2 * prices.row_us, 0};
   const kernels::Work work = work_of(k, t);
   const double blocks = static_cast<double>(work.blocks);
   // Of the GPU's rates what the blocks' SMs have; parts run side by side.
@@ -83,6 +84,10 @@ KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
     const double busy_us = work.busy_cycles / prices.cycles_per_us;
     alone = prices.dot_us + std::max({work.cycles / prices.cycles_per_us, memory, busy_us});
     busy = std::max(memory, busy_us);
+  } else if (k.family == kExchangeFamily || k.family == kPostFamily || k.family == kFetchFamily) {
+    busy = 0;
+    alone = (k.family == kExchangeFamily ? prices.handshake_us : prices.row_us) +
+            static_cast<double>(k.bytes_moved) / prices.bus_bytes_per_us;
   } else {
     const double compute = static_cast<double>(k.flops) / (prices.flops_per_us * t.sms);
     busy = std::max(memory, compute);

@@ -16,6 +16,11 @@ int64_t bytes_moved(const ir::Graph& body);
 /// A kernel of that family with what cost_of asks for: its body, flops and bytes.
 Kernel costed_kernel(std::string_view family, ir::Graph body);
 
+/// Families of kernels that call host functions: a whole call, or what comes before and after a
+/// host node. Nodes of the last are no kernels of ours.
+inline constexpr std::string_view kExchangeFamily = "exchange", kPostFamily = "post",
+                                  kFetchFamily = "fetch", kHostNodeFamily = "host_node";
+
 struct KernelCost {
   double us = 0;       // of one launch with the GPU to itself, without the edge to it
   double share = 0;    // 0 to 1: of what the GPU can do, the part that it takes while it runs
@@ -26,7 +31,8 @@ struct KernelCost {
 /// From the kernel's body, parts, flops and bytes. Blocks and threads are the family's, so a kernel
 /// of one block has the rates of one SM. A kernel takes the largest of its shares of memory
 /// bandwidth, arithmetic, threads and shared memory: kernels whose shares add up to 1 run side by
-/// side as fast as alone. A kernel without a family does nothing.
+/// side as fast as alone. A kernel without a family does nothing. One that calls a host function
+/// takes what prices say of that: the function's own time is not known.
 KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices = kPrices);
 
 /// cost_of's time.

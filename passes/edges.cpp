@@ -20,6 +20,11 @@ bool waits(const Program& p, const Node& node) {
   return node.kernel != kNoKernel && p.kernels[node.kernel].waits;
 }
 
+/// Whether a programmatic edge may leave the node: kernels alone let others start early.
+bool is_kernel(const Program& p, const Node& node) {
+  return node.kernel != kNoKernel && p.kernels[node.kernel].code != Code::host;
+}
+
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges
 /// kept so far reaches its source: the result is the unique transitive reduction.
 void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) {
@@ -42,9 +47,9 @@ void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) 
       if (o.reduce && clocks.ordered(body, h->from, n)) continue;
       clocks.order(body, h->from, n);
       // A lane's own edges bound how many kernels are on the device: those stay full. So do those
-      // of conditional nodes, which neither wait by themselves nor let others start early.
+      // of conditional and host nodes, which neither wait by themselves nor let others start early.
       const bool early = o.pdl && !body.stream && h->reason != EdgeReason::lane &&
-                         waits(p, body.nodes[n]) && body.nodes[h->from].kernel != kNoKernel;
+                         waits(p, body.nodes[n]) && is_kernel(p, body.nodes[h->from]);
       body.edges.push_back({.from = h->from,
                             .to = n,
                             .kind = early ? EdgeKind::programmatic : EdgeKind::full,

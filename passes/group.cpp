@@ -326,7 +326,7 @@ class Grouper {
 }  // namespace
 
 uint32_t most_parts(const Kernel& k, const Target& t) {
-  if (k.guard || k.code != Code::generated) return 1;
+  if (k.guard || k.exchanges || k.code != Code::generated) return 1;
   // Parts that take the whole device for long gain nothing by sharing a launch, and would hold back
   // what waits for the first of them.
   const double work = cost_of(k, t).work_us();

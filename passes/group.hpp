@@ -16,7 +16,7 @@ inline constexpr size_t kMostPointers = 256;
 inline constexpr double kFullLaunchUs = 10;
 
 /// How many parts of this kernel one launch may compute; 1: it is not grouped, as no guarded kernel
-/// is.
+/// and none that calls a host function is.
 uint32_t most_parts(const Kernel& k, const Target& t);
 
 /// The nodes of a body by the launch that they are to share, in an order that keeps every hazard;

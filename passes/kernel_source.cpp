@@ -95,9 +95,11 @@ void write_sources(Program& p, const Options& o) {
   Modules modules(p);
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     Kernel& k = p.kernels[i];
-    const kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
-    k.launch = emitted.launch;
-    modules.add(k, emitted, o.target);
+    if (k.code == Code::generated || k.code == Code::user) {
+      const kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
+      k.launch = emitted.launch;
+      modules.add(k, emitted, o.target);
+    }
     if (o.progress && !o.progress("kernel source", static_cast<int64_t>(i + 1),
                                   static_cast<int64_t>(p.kernels.size()))) {
       throw_error("E0703", "compilation was cancelled");

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <map>
 
+#include "ir/mailbox.hpp"
 #include "ir/region.hpp"
 #include "ir/text.hpp"
 #include "passes/body_key.hpp"
@@ -22,15 +23,21 @@ namespace {
 using ir::OpId;
 using ir::OpKind;
 
+/// A name as part of a C identifier, as far as 32 characters go.
+std::string identifier(std::string_view name) {
+  std::string text(name.substr(0, 32));
+  for (char& c : text) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return text;
+}
+
 /// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
 std::string describe(const ir::Graph& graph, const Group& group) {
   std::string text;
   std::vector<std::string> seen;
   if (const auto* user = std::get_if<ir::KernelAttr>(&graph.op(group.ops[0]).attrs)) {
-    text = "_" + std::string(graph.strings[user->name].substr(0, 32));
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) || c > 127; }, '_');
-    return text;
+    return "_" + identifier(graph.strings[user->name]);
   }
   for (OpId id : group.ops) {
     const std::string m = kind_label(graph, graph.op(id));
@@ -93,7 +100,8 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
   const std::string text =
       fmt::format("{}\n{}{}", name_of(group.family), hashed_text(body, group), condition);
   Kernel k = costed_kernel(name_of(group.family), std::move(body));
-  k.symbol = symbol_of(graph, group, XXH3_64bits(text.data(), text.size()));
+  k.symbol = symbol_of(std::string(name_of(group.family)) + describe(graph, group),
+                       XXH3_64bits(text.data(), text.size()));
   k.args = slots_of_body(k.body);
   if (group.family == FamilyId::user) kernels::describe_user_kernel(k);
   k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
@@ -106,9 +114,29 @@ uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph b
   return it->second;
 }
 
+uint32_t KernelTable::of_exchange(std::string_view family, std::string_view function,
+                                  ir::Graph body, bool pure) {
+  std::string key = body_key(body);
+  key += fmt::format("{} {}", family, pure);
+  const auto [it, added] =
+      kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
+  if (!added) return it->second;
+  const std::string text = fmt::format("{} {}\n{}", family, pure, ir::print(body));
+  Kernel k = costed_kernel(family, std::move(body));
+  k.symbol = symbol_of(fmt::format("{}_{}", family, identifier(function)),
+                       XXH3_64bits(text.data(), text.size()));
+  if (family == kHostNodeFamily) k.code = Code::host;
+  k.args = slots_of_body(k.body);
+  estimates_.push_back(braid::estimate_us(k, options_.target));
+  k.exchanges = true;
+  k.args.push_back({"slot", Role::inout, kMailboxPart});
+  k.args.push_back({"mailbox", pure ? Role::in : Role::inout, kMailboxPart});
+  p_.kernels.push_back(std::move(k));
+  return it->second;
+}
+
 /// Bodies are told apart by their whole text, of which a symbol carries 32 bits of hash.
-std::string KernelTable::symbol_of(const ir::Graph& graph, const Group& group, uint64_t hash) {
-  const std::string stem = std::string(name_of(group.family)) + describe(graph, group);
+std::string KernelTable::symbol_of(const std::string& stem, uint64_t hash) {
   std::string symbol = fmt::format("{}_{:08x}", stem, static_cast<uint32_t>(hash));
   while (!symbols_.insert(symbol).second) symbol = fmt::format("{}_{:016x}", stem, hash++);
   return symbol;

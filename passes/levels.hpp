@@ -15,7 +15,7 @@ namespace braid {
 /// it.
 enum class Colour : uint8_t { graph, host };
 
-/// The one place that says what a CUDA graph can hold.
+/// The one place that says what a CUDA graph can hold. A host op it can by HostAttr::way.
 Colour colour_of(const ir::Op& op);
 
 /// A coloured DAG with edges from lower to higher index or in any acyclic order.

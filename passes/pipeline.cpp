@@ -11,6 +11,7 @@
 #include "ir/text.hpp"
 #include "passes/check.hpp"
 #include "passes/control.hpp"
+#include "passes/host.hpp"
 #include "passes/host_operands.hpp"
 #include "passes/kernels/user.hpp"
 #include "passes/plan.hpp"
@@ -110,6 +111,8 @@ constexpr Pass kPasses[] = {
      graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
      graph_text, "bir"},
+    {"host", "how host functions are called: by a handshake, a break or a host node",
+     [](Compilation& c, const Options& o) { choose_host_ways(c.graph, o); }, graph_text, "bir"},
     {"control", "what becomes of branches and loops: plain ops, predicates, nodes, the host",
      [](Compilation& c, const Options& o) { lower_control(c.graph, o, c.dissolved); }, graph_text,
      "bir"},

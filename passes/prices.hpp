@@ -30,6 +30,13 @@ struct Prices {
   double host_sync_us = 6.4;   // the host waits for a value of the device, and goes on
   double graph_launch_us = 2;  // one graph more, back to back
 
+  // Host functions, beyond what they take themselves.
+  double handshake_us = 4;  // a kernel that hands over, waits and takes: among two others in 5.3 us
+  double bus_bytes_per_us = 12e3;  // that one block moves to or from the host's memory
+  double dma_us = 5;               // a copy to or from the host, between graphs
+  double dma_bytes_per_us = 40e3;  // that such a copy moves
+  double host_node_us = 53;        // a kernel, a host node and a kernel
+
   // Lanes are kept where they are predicted to save this part of one chain's time and this much.
   double least_gain = 0.05;
   double least_gain_us = 1;

@@ -15,8 +15,8 @@ class Checker {
     for (size_t i = 0; i < p_.buffers.size(); ++i) buffer(i);
     for (size_t i = 0; i < p_.views.size(); ++i) view(i);
     for (const Kernel& k : p_.kernels) {
-      require(k.module < p_.modules.size(), "kernel {} is in module {} of {}", k.symbol, k.module,
-              p_.modules.size());
+      require(k.code == Code::host || k.module < p_.modules.size(),
+              "kernel {} is in module {} of {}", k.symbol, k.module, p_.modules.size());
       parts(k);
       guard(k);
       parameters(k);
@@ -195,6 +195,7 @@ void check_program(const Program& program) {
   Checker(program).run();
   check_regions(program);
   check_messages(program);
+  check_exchanges(program);
 }
 
 }  // namespace braid::runtime

@@ -23,6 +23,10 @@ void check_regions(const Program& program);
 /// kernels that send see the ring.
 void check_messages(const Program& program);
 
+/// The part that concerns host functions that graphs call: every exchange has a slot of the mailbox
+/// and the nodes of its way, which copy what it says, and nobody else sees the mailbox.
+void check_exchanges(const Program& program);
+
 /// Throws the Error if not `ok`.
 template <class... Args>
 void require(const Program& program, bool ok, fmt::format_string<Args...> text, Args&&... args) {

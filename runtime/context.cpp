@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "ir/diagnostic.hpp"
 
@@ -68,7 +69,30 @@ Context::Context(std::shared_ptr<Driver> table, int number)
   check_call(driver->cuDevicePrimaryCtxRetain(&handle, device), "cuDevicePrimaryCtxRetain", name);
 }
 
-Context::~Context() { driver->cuDevicePrimaryCtxRelease(device); }
+ContextPtr make_context(std::shared_ptr<Driver> table, int number) {
+  return {new Context(std::move(table), number), [](Context* context) {
+            if (!InHostCall::active()) return delete context;
+            std::thread([context] { delete context; }).detach();
+          }};
+}
+
+Context::~Context() {
+  if (gate.has_queued() && driver->cuCtxPushCurrent(handle) == CUDA_SUCCESS) {
+    drain();
+    CUcontext popped = nullptr;
+    driver->cuCtxPopCurrent(&popped);
+  }
+  driver->cuDevicePrimaryCtxRelease(device);
+}
+
+void Context::give_back(Gate::GiveBack call, bool waits, int64_t bytes) noexcept {
+  if (InHostCall::active()) return gate.give_back(*driver, std::move(call), waits, bytes);
+  // A lost context still takes its objects back, so this does not go through Current.
+  const bool pushed = driver->cuCtxPushCurrent(handle) == CUDA_SUCCESS;
+  gate.give_back(*driver, std::move(call), waits, bytes);
+  CUcontext popped = nullptr;
+  if (pushed) driver->cuCtxPopCurrent(&popped);
+}
 
 void Context::raise(CUresult result, const char* call, const std::string& what) {
   std::string detail = what;
@@ -98,23 +122,12 @@ void Context::raise_lost() const {
       static_cast<int>(CUDA_ERROR_CONTEXT_IS_DESTROYED));
 }
 
-bool& InHostCall::active() {
-  thread_local bool flag = false;
-  return flag;
-}
-
-void InHostCall::refuse() {
-  if (!active()) return;
-  throw_error("E0851", "a host function may not use devices, stores and executables",
-              "do it before or after the launch, or in another thread");
-}
-
 OwnedMemory allocate(const ContextPtr& context, int64_t bytes, const std::string& what) {
   CUdeviceptr address = 0;
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   context->check(context->driver->cuMemAlloc(&address, size), "cuMemAlloc",
                  fmt::format("{}, {} bytes", what, size));
-  return {context, address};
+  return {context, address, static_cast<int64_t>(size)};
 }
 
 OwnedStream make_stream(const ContextPtr& context) {

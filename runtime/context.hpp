@@ -6,10 +6,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "runtime/driver.hpp"
+#include "runtime/gate.hpp"
 
 namespace braid::runtime {
 
@@ -31,6 +33,11 @@ struct Context {
   void require_alive() const {
     if (lost_) raise_lost();
   }
+  bool lost() const { return lost_; }
+  /// Makes a call that gives something back, through the gate. See Gate::give_back.
+  void give_back(Gate::GiveBack call, bool waits, int64_t bytes) noexcept;
+  /// Does what the gate has queued, if it can be done now. The context must be current.
+  void drain() { gate.drain(*driver); }
 
   std::shared_ptr<Driver> driver;
   int ordinal = 0;
@@ -39,6 +46,7 @@ struct Context {
   std::string name;
   int major = 0, minor = 0;  // compute capability
   std::string note;          // why "auto" chose the simulator
+  Gate gate{lost_};
 
  private:
   [[noreturn]] void raise(CUresult result, const char* call, const std::string& what);
@@ -49,21 +57,8 @@ struct Context {
   std::string first_error_;  // why it is lost; guarded by mutex_
 };
 using ContextPtr = std::shared_ptr<Context>;
-
-/// While it lives, this thread runs a host function of a launch, which holds locks that a call of
-/// the library would wait for.
-class InHostCall {
- public:
-  InHostCall() { active() = true; }
-  ~InHostCall() { active() = false; }
-  InHostCall(const InHostCall&) = delete;
-  InHostCall& operator=(const InHostCall&) = delete;
-  /// Throws Error E0851 in such a thread.
-  static void refuse();
-
- private:
-  static bool& active();
-};
+/// As the constructor. May be let go of in a host function.
+ContextPtr make_context(std::shared_ptr<Driver> table, int number);
 
 /// Makes a context current in this thread for a scope. Throws CudaError if the context is lost, and
 /// Error E0851 inside a host function.
@@ -91,15 +86,18 @@ template <class H, CUresult (Driver::*Destroy)(H)>
 class Owned {
  public:
   Owned() = default;
-  Owned(ContextPtr context, H handle) : context_(std::move(context)), handle_(handle) {}
+  /// `bytes` of the device's memory are kept until it is given back.
+  Owned(ContextPtr context, H handle, int64_t bytes = 0)
+      : context_(std::move(context)), handle_(handle), bytes_(bytes) {}
   ~Owned() { reset(); }
   Owned(Owned&& o) noexcept
-      : context_(std::move(o.context_)), handle_(std::exchange(o.handle_, H{})) {}
+      : context_(std::move(o.context_)), handle_(std::exchange(o.handle_, H{})), bytes_(o.bytes_) {}
   Owned& operator=(Owned&& o) noexcept {
     if (this != &o) {
       reset();
       context_ = std::move(o.context_);
       handle_ = std::exchange(o.handle_, H{});
+      bytes_ = o.bytes_;
     }
     return *this;
   }
@@ -108,18 +106,19 @@ class Owned {
   explicit operator bool() const { return handle_ != H{}; }
   void reset() noexcept {
     if (handle_ == H{}) return;
-    Driver& driver = *context_->driver;
-    // A lost context still takes its objects back, so this does not go through Current.
-    const bool pushed = driver.cuCtxPushCurrent(context_->handle) == CUDA_SUCCESS;
-    (driver.*Destroy)(handle_);
-    CUcontext popped = nullptr;
-    if (pushed) driver.cuCtxPopCurrent(&popped);
+    context_->give_back([handle = handle_](Driver& driver) { (driver.*Destroy)(handle); }, kWaits,
+                        bytes_);
     handle_ = H{};
   }
 
  private:
+  /// Memory and libraries: the call waits for kernels that run.
+  static constexpr bool kWaits =
+      std::is_same_v<H, CUdeviceptr> || std::is_same_v<H, void*> || std::is_same_v<H, CUlibrary>;
+
   ContextPtr context_;
   H handle_{};
+  int64_t bytes_ = 0;
 };
 
 using OwnedMemory = Owned<CUdeviceptr, &Driver::cuMemFree>;

@@ -40,8 +40,9 @@ Device Device::open(std::string_view which) {
 }
 
 Device Device::on(std::shared_ptr<runtime::Driver> driver, int ordinal) {
+  runtime::InHostCall::refuse();
   Device device;
-  device.context_ = std::make_shared<runtime::Context>(std::move(driver), ordinal);
+  device.context_ = runtime::make_context(std::move(driver), ordinal);
   return device;
 }
 

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "ir/diagnostic.hpp"
+#include "runtime/mailbox.hpp"
 #include "runtime/user_kernels.hpp"
 
 namespace braid::runtime {
@@ -74,6 +75,9 @@ class Emitter {
       const uint32_t kernel = body.nodes[n].kernel;
       if (kernel == kNoKernel) {
         conditional(p_.regions[body.nodes[n].region], params);
+      } else if (p_.kernels[kernel].code == Code::host) {
+        params.type = CU_GRAPH_NODE_TYPE_HOST;
+        params.host = out_.mailbox->host_node(exchange_of(body.nodes[n]));
       } else {
         arguments.emplace(p_.kernels[kernel], out_.args[index][n]);
         params.type = CU_GRAPH_NODE_TYPE_KERNEL;
@@ -120,6 +124,10 @@ class Emitter {
       context_->check(result, "cuGraphConditionalHandleCreate", node_text(p_, body, n));
     }
     out_.bases[p_.views[region.flag].buffer] = handle;
+  }
+
+  uint32_t exchange_of(const Node& node) const {
+    return static_cast<uint32_t>(p_.views[node.args[0]].offset / kMailboxPartBytes - 1);
   }
 
   void conditional(const Region& region, CUgraphNodeParams& params) const {

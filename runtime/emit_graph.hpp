@@ -9,6 +9,8 @@
 
 namespace braid::runtime {
 
+class Mailbox;
+
 /// A body as a CUDA graph. The graph stays: patching a node of an exec takes the node's handle in
 /// the graph it came from.
 struct BodyGraph {
@@ -28,6 +30,7 @@ struct Emission {
   std::vector<CUdeviceptr>& bases;           // by buffer; those of handles are filled in
   std::vector<BodyArgs>& args;               // by body
   std::vector<BodyGraph>& graphs;            // by body
+  Mailbox* mailbox = nullptr;                // where there are host nodes
 };
 
 /// Makes `body` and the bodies of all conditional nodes in it, then instantiates and uploads on

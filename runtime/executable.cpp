@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <thread>
+
 #include "ir/diagnostic.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
@@ -15,8 +18,16 @@ using runtime::MarkPtr;
 
 namespace {
 
-/// Only a graph has conditional nodes.
-void refuse_conditionals(const Program& program) {
+/// Only a graph has conditional nodes and host nodes.
+void refuse_graph_nodes(const Program& program) {
+  for (const Exchange& e : program.exchanges) {
+    if (e.way != ir::HostWay::node) continue;
+    throw_error("E0828",
+                fmt::format("program '{}' cannot be launched kernel by kernel: {} is called by a "
+                            "host node",
+                            program.name, runtime::text_of(e)),
+                "launch it as a graph, or compile it with --host=handshake or break");
+  }
   for (const Region& r : program.regions) {
     if (r.kind != Region::Kind::node) continue;
     throw_error("E0828",
@@ -28,6 +39,18 @@ void refuse_conditionals(const Program& program) {
   }
 }
 
+/// Destroying waits for launches, which may wait for the host function that does it.
+template <class Impl>
+void dispose(std::unique_ptr<Impl> impl) noexcept {
+  if (!impl || !runtime::InHostCall::active()) return;
+  std::thread([left = std::move(impl)]() mutable {
+    {
+      const std::lock_guard lock(left->mutex);
+    }  // a launch may not have returned
+    left.reset();
+  }).detach();
+}
+
 }  // namespace
 
 void Ticket::Impl::finish() const {
@@ -35,14 +58,21 @@ void Ticket::Impl::finish() const {
   {
     const Current current(context);
     context->check(context->driver->cuEventSynchronize(mark->event()), "cuEventSynchronize", *what);
+    context->drain();
   }
+  if (mailbox) mailbox->finish(*exchanged);
   if (ring) ring->finish(*launch);
+}
+
+void Ticket::Impl::rethrow() const {
+  if (mailbox) mailbox->rethrow(*exchanged);
+  if (ring) ring->rethrow(*launch);
 }
 
 void Ticket::wait() {
   if (!impl_) return;
   impl_->finish();
-  if (impl_->ring) impl_->ring->rethrow(*impl_->launch);
+  impl_->rethrow();
 }
 
 HostTensor Ticket::item(std::string_view label) const {
@@ -70,12 +100,13 @@ bool Ticket::done() const {
 }
 
 Executable::Executable(Program program, Store store, const HostFunctions& functions,
-                       MessageOptions messages) {
+                       MessageOptions messages, const HostOptions& host) {
+  runtime::InHostCall::refuse();
   runtime::check_program(program);
   impl_ = std::make_unique<Impl>(std::move(program), store);
   try {
     const Current current(impl_->context);
-    impl_->build(functions, std::move(messages));
+    impl_->build(functions, std::move(messages), host);
   } catch (...) {
     const std::vector<std::string> declared = impl_->placement.declared;
     impl_.reset();
@@ -85,23 +116,32 @@ Executable::Executable(Program program, Store store, const HostFunctions& functi
   }
 }
 
-Executable::~Executable() = default;
+Executable::~Executable() { dispose(std::move(impl_)); }
 Executable::Executable(Executable&&) noexcept = default;
-Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&& o) noexcept {
+  if (this != &o) {
+    dispose(std::move(impl_));
+    impl_ = std::move(o.impl_);
+  }
+  return *this;
+}
 
 const Program& Executable::program() const { return impl_->program; }
 Store Executable::store() const { return impl_->store; }
 
 Ticket Executable::launch(Stream stream, LaunchMode mode) {
-  const Current current(impl_->context);
-  const auto lock = impl_->enter();
+  Impl& impl = *impl_;  // a host function that the launch calls may let go of the executable
+  const Current current(impl.context);
+  const auto lock = impl.enter();
   Ticket ticket;
   ticket.impl_ = std::make_shared<Ticket::Impl>();
-  ticket.impl_->context = impl_->context;
-  ticket.impl_->what = impl_->launch_text;
-  ticket.impl_->mark = impl_->enqueue(stream ? stream : impl_->stream.get(), mode);
-  ticket.impl_->ring = impl_->ring;
-  ticket.impl_->launch = impl_->launched;
+  ticket.impl_->context = impl.context;
+  ticket.impl_->what = impl.launch_text;
+  ticket.impl_->mark = impl.enqueue(stream ? stream : impl.stream.get(), mode);
+  ticket.impl_->ring = impl.ring;
+  ticket.impl_->launch = impl.launched;
+  ticket.impl_->mailbox = impl.mailbox;
+  ticket.impl_->exchanged = impl.exchanged;
   return ticket;
 }
 
@@ -111,10 +151,11 @@ std::unique_lock<std::mutex> Executable::Impl::enter() const {
 }
 
 MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
-  if (mode == LaunchMode::stream) refuse_conditionals(program);
+  if (mode == LaunchMode::stream) refuse_graph_nodes(program);
   Driver& driver = *context->driver;
   Store::Impl& shared = *store.impl();
   MarkPtr mark = shared.events->take();
+  if (mailbox) exchanged = mailbox->begin();  // may wait, so before anybody's lock
   // Held until the launch is in the store's books: nobody may slip in between.
   std::unique_lock<std::mutex> books(shared.mutex, std::defer_lock);
   if (!program.params.empty()) books.lock();
@@ -125,12 +166,15 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
                      *launch_text);
     }
     if (books) shared.order(on, writes_params, stream.get());
+    if (mailbox) mailbox->start(on);
     enqueue_scalars(on);
     for (const Step& step : program.script) perform(step, on, mode);
+    if (mailbox) mailbox->end(*exchanged, on);
     context->check(driver.cuEventRecord(mark->event(), on), "cuEventRecord", *launch_text);
   } catch (...) {
     // Part of it may run, and there is no mark that others could wait for.
     driver.cuStreamSynchronize(on);
+    if (mailbox) mailbox->abandon(*exchanged);
     if (ring) ring->abandon(*launched, on);
     throw;
   }

@@ -13,6 +13,7 @@
 #include "ir/program.hpp"
 #include "ir/tensor.hpp"
 #include "runtime/device.hpp"
+#include "runtime/host_options.hpp"
 #include "runtime/message.hpp"
 
 namespace braid {
@@ -21,8 +22,9 @@ namespace braid {
 class Ticket {
  public:
   /// Blocks until the launch is done and its messages are delivered. Throws CudaError with the
-  /// first error of that launch; Error E0860 if a check failed, E0861 if the message function
-  /// threw. Later launches are not concerned.
+  /// first error of that launch; Error E0870 if a host function that its graph called failed, E0871
+  /// if one did not answer in time; E0860 if a check failed, E0861 if the message function threw.
+  /// Later launches are not concerned.
   void wait();
   bool done() const;
   /// The last value that the launch sent for an item. Waits, and throws CudaError, but not what
@@ -62,9 +64,11 @@ class Executable {
   /// Modules must be compiled (compile_modules) unless the device is simulated. `functions` are
   /// those that the program's host ops call by name; Error E0806 if one is missing. `messages` says
   /// where prints, items and failed checks go; in its function, calls of this object and waiting
-  /// for its launches are Error E0863.
+  /// for its launches are Error E0863. `host` says how long graphs wait for functions.
   Executable(Program program, Store store, const HostFunctions& functions = {},
-             MessageOptions messages = {});
+             MessageOptions messages = {}, const HostOptions& host = {});
+  /// Waits for launches under way; but no longer than a second, nor than the deadline, for a host
+  /// function that a graph waits for. One that has not returned then goes on by itself.
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
@@ -89,8 +93,11 @@ class Executable {
   /// Asynchronous. With stream = nullptr runs on the executable's own stream. Where the program
   /// calls host functions, they run in this thread, and launch returns after the last of them: what
   /// one throws is an Error E0850, the rest of that launch is left out, and the executable stays
-  /// usable (params may be changed in part). A host function may not use the library's devices,
-  /// stores and executables (E0851).
+  /// usable (params may be changed in part). Those that a graph calls run in a thread of the
+  /// executable's, and launch does not wait for them: see Ticket::wait. When one of these fails,
+  /// the others of that launch are not called, the graph goes on with zeros, and what it writes
+  /// means nothing. Error E0872 while one has not returned that did not answer in time. A host
+  /// function may not use the library's devices, stores and executables (E0851).
   Ticket launch(Stream stream = nullptr, LaunchMode mode = LaunchMode::graph);
 
   /// Copies inputs in, launches, waits, copies outputs back. All inputs must be given, with the

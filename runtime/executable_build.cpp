@@ -23,18 +23,21 @@ Executable::Impl::~Impl() {
   if (last) {
     Driver& driver = *context->driver;
     if (driver.cuCtxPushCurrent(context->handle) == CUDA_SUCCESS) {
+      if (mailbox) mailbox->leave(last->event());
       driver.cuEventSynchronize(last->event());
       CUcontext popped = nullptr;
       driver.cuCtxPopCurrent(&popped);
     }
   }
+  if (mailbox) mailbox->close();
   if (ring) ring->close();
   if (!last) return;
   const std::lock_guard lock(store.impl()->mutex);
   store.impl()->forget(this);
 }
 
-void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages) {
+void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages,
+                             const HostOptions& host) {
   {
     const std::lock_guard lock(store.impl()->mutex);
     placement = declare(*store.impl(), program, 1);
@@ -45,18 +48,24 @@ void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions
   if (!program.messages.empty()) {
     ring = std::make_shared<runtime::Ring>(context, program, std::move(messages), stream.get());
   }
+  if (!program.exchanges.empty()) {
+    mailbox = runtime::Mailbox::make(context, program, host_functions, host, stream.get());
+  }
   place_buffers();
   initial_scalars();
-  load_kernels(host_functions);
   calls = runtime::HostCalls(context, program, host_functions);
   flags = runtime::HostFlags(context, program);
+  // Loading waits in the driver for kernels that wait for the host, so it waits here first.
+  const runtime::Gate::Quiet quiet(context->gate);
+  load_kernels(host_functions);
   args.resize(program.bodies.size());
   graphs.resize(program.bodies.size());
   for (uint32_t b = 0; b < program.bodies.size(); ++b) {
     const Body& body = program.bodies[b];
     if (body.stream) args[b] = runtime::arguments_of(program, body, bases);
     if (body.stream || runtime::is_nested(program, body)) continue;
-    runtime::emit_graph(context, program, b, {functions, bases, args, graphs}, stream.get());
+    runtime::emit_graph(context, program, b, {functions, bases, args, graphs, mailbox.get()},
+                        stream.get());
   }
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
                  "upload of program '" + program.name + "'");
@@ -98,7 +107,8 @@ void Executable::Impl::place_buffers() {
         bases[i] = ring->control();
         break;
       case Segment::mailbox:
-        throw InternalError("a mailbox in a program");
+        bases[i] = mailbox->device();
+        break;
     }
   }
 }
@@ -145,6 +155,10 @@ void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
   }
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const Kernel& k = program.kernels[i];
+    if (k.code == Code::host) {
+      functions.push_back(nullptr);
+      continue;
+    }
     const std::string symbol =
         driver.simulated() ? runtime::simulated_symbol(program, i) : k.symbol;
     CUkernel kernel = nullptr;

@@ -13,6 +13,7 @@
 #include "runtime/executable.hpp"
 #include "runtime/host_calls.hpp"
 #include "runtime/host_flags.hpp"
+#include "runtime/mailbox.hpp"
 #include "runtime/ring.hpp"
 #include "runtime/store.hpp"
 
@@ -24,9 +25,12 @@ struct Ticket::Impl {
   std::shared_ptr<const std::string> what;  // "launch of program 'mlp'"
   std::shared_ptr<runtime::Ring> ring;      // with `launch`, where the program sends messages
   runtime::Ring::LaunchPtr launch;
+  std::shared_ptr<runtime::Mailbox> mailbox;  // with `exchanged`, where its graphs call the host
+  runtime::Mailbox::LaunchPtr exchanged;
 
   /// Until the device is done and the launch's messages are delivered.
   void finish() const;
+  void rethrow() const;
 };
 
 /// Apart from the constructor, build and the destructor, member functions expect `mutex` to be
@@ -38,7 +42,7 @@ struct Executable::Impl {
   Impl& operator=(const Impl&) = delete;
 
   /// Everything the constructor of Executable promises. The context must be current.
-  void build(const HostFunctions& host_functions, MessageOptions messages);
+  void build(const HostFunctions& host_functions, MessageOptions messages, const HostOptions& host);
   /// The lock for a call from outside. Throws Error E0863 in the message function.
   std::unique_lock<std::mutex> enter() const;
   void place_buffers();
@@ -47,8 +51,8 @@ struct Executable::Impl {
   void load_kernels(const HostFunctions& host_functions);
 
   CUdeviceptr address_of(uint32_t view) const;
-  /// Enqueues one launch behind everything that must come first, and remembers it: `last`, and
-  /// `launched` where there is a ring.
+  /// Enqueues one launch behind everything that must come first, and remembers it: `last`,
+  /// `launched` where there is a ring, `exchanged` where there is a mailbox.
   runtime::MarkPtr enqueue(CUstream on, LaunchMode mode);
   void perform(const Step& step, CUstream on, LaunchMode mode);
   /// A region that the host drives: its flag, then the script of a side; again and again for a
@@ -95,6 +99,7 @@ struct Executable::Impl {
   std::vector<std::byte> scalar_values;  // what the next launch takes
   bool scalars_changed = false;          // since the last launch
   runtime::OwnedStream stream;
+  std::shared_ptr<runtime::Mailbox> mailbox;     // only where graphs call host functions
   std::vector<runtime::OwnedLibrary> libraries;  // by module
   std::vector<CUfunction> functions;             // by kernel
   std::vector<CUdeviceptr> bases;                // by buffer: where it starts now, or its handle
@@ -104,6 +109,7 @@ struct Executable::Impl {
   runtime::HostFlags flags;
   std::shared_ptr<runtime::Ring> ring;  // only where the program sends messages
   runtime::Ring::LaunchPtr launched;
+  runtime::Mailbox::LaunchPtr exchanged;
   bool writes_params = false;
   runtime::MarkPtr last;  // the last launch
 };

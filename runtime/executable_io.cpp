@@ -227,6 +227,7 @@ std::map<std::string, HostTensor> Executable::run(const std::map<std::string, Ho
   }
   std::map<std::string, HostTensor> outputs;
   runtime::Ring::LaunchPtr launch;
+  runtime::Mailbox::LaunchPtr exchanged;
   {
     const Current current(impl_->context);
     const auto lock = impl_->enter();
@@ -240,11 +241,13 @@ std::map<std::string, HostTensor> Executable::run(const std::map<std::string, Ho
       }
     });
     launch = impl_->launched;
+    exchanged = impl_->exchanged;
+    impl_->context->drain();
   }
-  if (impl_->ring) {
-    impl_->ring->finish(*launch);
-    impl_->ring->rethrow(*launch);
-  }
+  if (impl_->mailbox) impl_->mailbox->finish(*exchanged);
+  if (impl_->ring) impl_->ring->finish(*launch);
+  if (impl_->mailbox) impl_->mailbox->rethrow(*exchanged);
+  if (impl_->ring) impl_->ring->rethrow(*launch);
   return outputs;
 }
 

@@ -12,14 +12,16 @@ std::string node_text(const Nest& nest, uint32_t node) {
   const Nest::Node& n = nest.nodes[node];
   const Nest::Graph& graph = nest.graphs[n.graph];
   constexpr std::string_view kNames[] = {"an IF", "a WHILE", "a SWITCH"};
-  std::string text =
-      fmt::format("node {} ({})", node - graph.first,
-                  n.conditional ? kNames[n.conditional->type] : n.call.record->symbol);
+  const std::string_view name = n.conditional ? kNames[n.conditional->type]
+                                : n.host      ? "a host node"
+                                              : std::string_view(n.call.record->symbol);
+  std::string text = fmt::format("node {} ({})", node - graph.first, name);
   if (graph.owner == UINT32_MAX) return text;
   return fmt::format("{} in body {} of {}", text, graph.side, node_text(nest, graph.owner));
 }
 
 std::vector<Range> ranges_of(const Nest::Node& node) {
+  if (node.host) return {};
   if (!node.conditional) return ranges_of(node.call);
   const uint64_t handle = node.conditional->handle;
   return {{handle, handle + 1, false, 0, true}};
@@ -44,6 +46,7 @@ Nest State::nest_of(uint64_t graph, std::map<uint64_t, uint32_t>& places) const 
       Nest::Node node;
       node.call = from.call;
       node.conditional = from.conditional;
+      node.host = from.host;
       node.graph = g;
       for (const GraphEdge& e : from.incoming) {
         // Behind a programmatic edge a kernel may start at any time: only its own wait orders it.
@@ -114,7 +117,7 @@ CUresult State::cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode nod
   if (place == patched->places.end()) return CUDA_ERROR_INVALID_VALUE;
   Nest::Node& target =
       patched->nest.nodes[patched->nest.graphs[place->second].first + known->second];
-  if (target.conditional) return CUDA_ERROR_INVALID_VALUE;
+  if (!target.is_kernel()) return CUDA_ERROR_INVALID_VALUE;
   const Function* function =
       find(functions_, params->func ? number_of(params->func) : number_of(params->kern));
   if (!function) return CUDA_ERROR_INVALID_HANDLE;

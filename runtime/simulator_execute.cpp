@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "ir/interpret.hpp"
+#include "ir/mailbox.hpp"
 #include "runtime/context.hpp"
 #include "runtime/simulator_state.hpp"
 
@@ -109,7 +110,7 @@ bool State::set_handle(uint64_t handle, const HostTensor& value, const std::stri
 bool State::execute_part(const Call& call, uint32_t part, const std::string& who,
                          HandleValues* values) {
   const KernelRecord& record = *call.record;
-  const size_t slots = (record.args.size() - (record.guard ? 1 : 0)) / record.parts;
+  const size_t slots = record.body_slots() / record.parts;
   const size_t begin = part * slots, end = begin + slots;
   std::vector<Place> places(record.args.size());
   ir::TensorMap inputs, params;
@@ -123,14 +124,28 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
     if (bound == Bound::param) params[slot.name] = widen(value);
   }
 
+  HostFunctions functions;
+  if (record.mail != Mail::none) {
+    std::byte* parts[2] = {};  // the slot, the header
+    for (size_t i = 0; i < 2; ++i) {
+      HostTensor value(kMailboxPart);
+      if (!read_argument(call, end + i, who, value, places[end + i])) return false;
+      parts[i] = places[end + i].memory->bytes.data() + places[end + i].offset;
+    }
+    functions[record.function] = [&record, this, slot = parts[0], header = parts[1]](
+                                     std::span<const HostTensor> arguments,
+                                     std::span<HostTensor> results) {
+      exchange(record, slot, header, arguments, results);
+    };
+  }
+
   ir::TensorMap outputs;
   ir::Observed sent;
   try {
-    const HostFunctions none;
     std::optional<InHostCall> inside;
     if (call.references) inside.emplace();
     outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide,
-                            call.references ? *call.references : none, &sent);
+                            call.references ? *call.references : functions, &sent);
   } catch (const std::bad_alloc&) {
     fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
     return false;

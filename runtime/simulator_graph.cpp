@@ -174,8 +174,13 @@ CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
   if (!owner) return CUDA_ERROR_INVALID_HANDLE;
   if (!node || !params || (count > 0 && !from)) return CUDA_ERROR_INVALID_VALUE;
   const bool conditional = params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
-  if (!conditional && params->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool host = params->type == CU_GRAPH_NODE_TYPE_HOST;
+  if (!conditional && !host && params->type != CU_GRAPH_NODE_TYPE_KERNEL) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (host && (!params->host.fn || owner->owner != 0)) return CUDA_ERROR_INVALID_VALUE;
   const auto* tail = conditional ? reinterpret_cast<const char*>(&params->conditional + 1)
+                     : host      ? reinterpret_cast<const char*>(&params->host.userData + 1)
                                  : reinterpret_cast<const char*>(&params->kernel + 1);
   const auto* end = reinterpret_cast<const char*>(params + 1);
   if (std::any_of(tail, end, [](char c) { return c != 0; }) ||
@@ -190,7 +195,8 @@ CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
     if (!known) return CUDA_ERROR_INVALID_HANDLE;
     if (known->first != number_of(graph)) return CUDA_ERROR_INVALID_VALUE;
     const CUgraphEdgeData data = edges ? edges[i] : CUgraphEdgeData{};
-    const bool kernels = !conditional && !owner->nodes[known->second].conditional;
+    const Node& before = owner->nodes[known->second];
+    const bool kernels = !conditional && !host && !before.conditional && !before.host;
     if (!valid_edge_data(data, kernels)) return CUDA_ERROR_INVALID_VALUE;
     const bool twice = std::any_of(added.incoming.begin(), added.incoming.end(),
                                    [&](const GraphEdge& e) { return e.from == known->second; });
@@ -200,6 +206,8 @@ CUresult State::cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
   if (conditional) {
     const CUresult r = add_conditional(number_of(graph), params->conditional, added);
     if (r != CUDA_SUCCESS) return r;
+  } else if (host) {
+    added.host = params->host;
   } else {
     const CUDA_KERNEL_NODE_PARAMS_v3& kernel = params->kernel;
     const Function* function =

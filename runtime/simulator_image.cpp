@@ -2,11 +2,13 @@
 // and the calls that load one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <sstream>
 
 #include "ir/diagnostic.hpp"
+#include "ir/mailbox.hpp"
 #include "ir/text.hpp"
 #include "runtime/simulator_state.hpp"
 #include "runtime/user_kernels.hpp"
@@ -23,13 +25,13 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module) 
   std::string records;
   for (size_t number = 0; number < program.kernels.size(); ++number) {
     const Kernel& k = program.kernels[number];
-    if (k.module != module) continue;
+    if (k.module != module || k.code == Code::host) continue;
     const std::string body = ir::print(k.body);
     records += fmt::format(
-        "kernel {} {} {} {} {} {} {} {} {} {} {} {} {}\n", simulated_symbol(program, number),
-        k.parts, k.guard ? std::to_string(*k.guard) : "-", k.waits ? 1 : 0, k.launch.grid[0],
-        k.launch.grid[1], k.launch.grid[2], k.launch.block[0], k.launch.block[1], k.launch.block[2],
-        k.launch.shared_bytes, k.args.size(), body.size());
+        "kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", simulated_symbol(program, number),
+        k.parts, k.guard ? std::to_string(*k.guard) : "-", k.exchanges ? k.family : "-",
+        k.waits ? 1 : 0, k.launch.grid[0], k.launch.grid[1], k.launch.grid[2], k.launch.block[0],
+        k.launch.block[1], k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
     for (const ArgSlot& slot : k.args) {
       records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
                              slot.type.shape.rank());
@@ -96,7 +98,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
   for (const ir::Output& output : record.body.outputs) {
     of_body[output.name] = {Bound::output, record.body.type(output.value)};
   }
-  const size_t slots = record.args.size() - (record.guard && !record.args.empty() ? 1 : 0);
+  const size_t slots = record.body_slots();
   if (record.parts == 0 || slots != of_body.size() * record.parts) {
     *why = fmt::format("kernel {} has {} arguments, its body {} in each of {} parts", record.symbol,
                        slots, of_body.size(), record.parts);
@@ -124,6 +126,15 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     record.bound.push_back(bound);
     wanted.erase(found);
   }
+  if (record.mail != Mail::none) {
+    for (const Bound bound : {Bound::slot, Bound::header}) {
+      if (record.args[record.bound.size()].type != kMailboxPart) {
+        *why = fmt::format("kernel {} takes no slot and header of a mailbox", record.symbol);
+        return false;
+      }
+      record.bound.push_back(bound);
+    }
+  }
   if (record.guard) record.bound.push_back(Bound::guard);
   return true;
 }
@@ -149,10 +160,10 @@ bool read_parameters(std::istream& in, KernelRecord& record) {
 bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   *why = "the image is damaged";
   size_t slots = 0, length = 0;
-  std::string guard;
+  std::string guard, mail;
   auto& [grid, block, shared] = record.launch;
-  if (!(in >> record.symbol >> record.parts >> guard >> record.waits >> grid[0] >> grid[1] >>
-        grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >> length)) {
+  if (!(in >> record.symbol >> record.parts >> guard >> mail >> record.waits >> grid[0] >>
+        grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >> length)) {
     return false;
   }
   if (guard != "-") {
@@ -160,6 +171,12 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
     const auto parsed = std::from_chars(guard.data(), guard.data() + guard.size(), number);
     if (parsed.ec != std::errc() || slots == 0) return false;
     record.guard = number;
+  }
+  if (mail != "-") {
+    constexpr std::string_view kNames[] = {"-", "exchange", "post", "fetch"};
+    const auto* const at = std::find(std::begin(kNames), std::end(kNames), mail);
+    if (at == std::end(kNames) || slots < 2 || guard != "-" || record.parts != 1) return false;
+    record.mail = static_cast<Mail>(at - std::begin(kNames));
   }
   for (size_t i = 0; i < slots; ++i) {
     ArgSlot slot;
@@ -181,6 +198,10 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   } catch (const Error& error) {
     *why = error.what();
     return false;
+  }
+  for (const ir::Op& op : record.body.ops()) {
+    const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
+    if (host) record.function = record.body.strings[host->function];
   }
   return bind_slots(record, why);
 }

@@ -147,6 +147,22 @@ CUresult State::cuMemFreeHost(void* memory) {
   return ready();
 }
 
+bool State::in_host_memory(uint64_t address, uint64_t bytes) const {
+  return std::any_of(host_memory_.begin(), host_memory_.end(), [&](const auto& block) {
+    const auto start = reinterpret_cast<uint64_t>(block.first);
+    const uint64_t size = block.second.size();
+    return address >= start && address - start <= size && bytes <= size - (address - start);
+  });
+}
+
+CUresult State::cuMemGetInfo(size_t* free, size_t* total) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  *total = kCapacity;
+  *free = kCapacity - held_ / 2;
+  return CUDA_SUCCESS;
+}
+
 CUresult State::copy_in(uint64_t to, const void* from, size_t bytes, uint64_t stream) {
   if (bytes == 0) return CUDA_SUCCESS;
   std::string why;

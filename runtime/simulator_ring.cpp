@@ -72,12 +72,7 @@ bool State::send(const ir::Graph& body, const std::vector<ir::Message>& messages
                  const std::string& who) {
   for (const auto& [address, bytes] :
        {std::pair(c.bytes, uint64_t{c.capacity}), std::pair(c.host, uint64_t{sizeof(RingHost)})}) {
-    const auto inside = [&](const auto& block) {
-      const auto start = reinterpret_cast<uint64_t>(block.first);
-      const uint64_t size = block.second.size();
-      return address >= start && address - start <= size && bytes <= size - (address - start);
-    };
-    if (std::any_of(host_memory_.begin(), host_memory_.end(), inside)) continue;
+    if (in_host_memory(address, bytes)) continue;
     fail(CUDA_ERROR_ILLEGAL_ADDRESS,
          fmt::format("{}: the ring's {} bytes at {:#x} lie in no page-locked memory", who, bytes,
                      address));

@@ -38,6 +38,9 @@ class Run {
       if (nest_.nodes[n].conditional) {
         rounds_[n] = 0;
         good = decide(n);
+      } else if (const auto& host = nest_.nodes[n].host) {
+        host->fn(host->userData);
+        good = complete(n);
       } else {
         good = state_.execute(nest_.nodes[n].call, node_text(nest_, n), &values_) && complete(n);
       }
@@ -121,7 +124,7 @@ CUresult State::launch(Exec& exec, uint64_t stream) {
   uint32_t largest = 0;
   const std::vector<Nest::Node>& nodes = exec.nest.nodes;
   for (uint32_t n = 0; n < nodes.size(); ++n) {
-    const uint64_t bytes = nodes[n].conditional ? 0 : bytes_to_run(nodes[n].call);
+    const uint64_t bytes = nodes[n].is_kernel() ? bytes_to_run(nodes[n].call) : 0;
     if (bytes > most) std::tie(most, largest) = std::pair(bytes, n);
   }
   if (most > 0 && !room_for(most, "to simulate " + node_text(exec.nest, largest))) {

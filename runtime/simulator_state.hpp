@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -48,9 +49,12 @@ struct Allocation {
   std::vector<Touch> touches;    // the latest ones: what newer ones imply is dropped
 };
 
-/// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`:
-/// none of the body's.
-enum class Bound : uint8_t { input, param, output, handle, ring, guard };
+/// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`,
+/// `slot` and `header`: none of the body's, the last two being those of a mailbox.
+enum class Bound : uint8_t { input, param, output, handle, ring, guard, slot, header };
+
+/// What a kernel does for the host op in its body.
+enum class Mail : uint8_t { none, exchange, post, fetch };
 
 /// A kernel record of an image.
 struct KernelRecord {
@@ -61,9 +65,13 @@ struct KernelRecord {
   LaunchShape launch;
   bool waits = false;
   std::vector<InPlace> in_place;
-  std::optional<int32_t> guard;       // runs only if its last argument holds this
+  std::optional<int32_t> guard;  // runs only if its last argument holds this
+  Mail mail = Mail::none;
+  std::string function;               // that the host op in its body calls
   std::vector<Parameter> parameters;  // of a kernel of the user's; empty for ours
   ir::Graph body;
+  /// Arguments of the body's, in all parts.
+  size_t body_slots() const { return args.size() - (guard ? 1 : 0) - (mail != Mail::none ? 2 : 0); }
 };
 using RecordPtr = std::shared_ptr<const KernelRecord>;
 
@@ -117,7 +125,8 @@ struct Conditional {
 struct Node {
   uint64_t handle = 0;
   Call call;                                 // of a kernel node
-  std::shared_ptr<Conditional> conditional;  // null for a kernel node
+  std::shared_ptr<Conditional> conditional;  // null for other nodes
+  std::optional<CUDA_HOST_NODE_PARAMS_v2> host;
   std::vector<GraphEdge> incoming;
 };
 
@@ -145,7 +154,9 @@ struct Nest {
   struct Node {
     Call call;
     std::shared_ptr<const Conditional> conditional;
+    std::optional<CUDA_HOST_NODE_PARAMS_v2> host;
     uint32_t graph = 0;
+    bool is_kernel() const { return !conditional && !host; }
     std::vector<uint32_t> before;  // nodes of the same graph that end before it starts, all smaller
     std::vector<uint32_t> sides;   // of `graphs`
   };
@@ -236,6 +247,8 @@ class State final : public Simulator {
   Allocation* find_memory(uint64_t address, uint64_t bytes, uint64_t* base, std::string* why);
   CUresult copy_in(uint64_t to, const void* from, size_t bytes, uint64_t stream);
   CUresult copy_out(void* to, uint64_t from, size_t bytes, uint64_t stream);
+  /// Whether the bytes lie in one block of page-locked memory.
+  bool in_host_memory(uint64_t address, uint64_t bytes) const;
 
   // Order.
   StreamState* find_stream(uint64_t handle);
@@ -269,6 +282,10 @@ class State final : public Simulator {
   bool send(const ir::Graph& body, const std::vector<ir::Message>& messages, RingControl& control,
             const std::string& who);
   /// Runs nothing if one of its kernels needs more memory than there is.
+  /// Does what a kernel does for the host op in its body, by the real mailbox. What goes wrong is
+  /// an exception.
+  void exchange(const KernelRecord& record, std::byte* slot, std::byte* header,
+                std::span<const HostTensor> arguments, std::span<HostTensor> results) const;
   CUresult launch(Exec& exec, uint64_t stream);
   friend class Run;
 

@@ -75,7 +75,7 @@ struct PlanArgs {
   std::string math;                 // empty: likewise
   std::optional<bool> fuse, group, reuse, reduce, simplify, single_graph;  // nothing: likewise
   std::string on_break, memory_limit;                                      // empty: likewise
-  std::string branches, loops;                                             // empty: likewise
+  std::string branches, loops, host;                                       // empty: likewise
   std::optional<int64_t> unroll, unroll_limit;
   bool force_lanes = false;
   bool verify = false;

@@ -144,7 +144,7 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
     const bool switches = a.fuse || a.group || a.reuse || a.reduce || a.simplify ||
                           a.single_graph || a.force_lanes || !a.on_break.empty() ||
                           !a.memory_limit.empty() || !a.branches.empty() || !a.loops.empty() ||
-                          a.unroll || a.unroll_limit;
+                          !a.host.empty() || a.unroll || a.unroll_limit;
     if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dims.empty() ||
         !a.dtypes.empty() || switches || !a.dump_dir.empty()) {
       throw UsageError(fmt::format(

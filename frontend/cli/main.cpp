@@ -69,6 +69,10 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
       ->check(CLI::IsMember({"auto", "select", "predicate", "node", "host"}));
   c.add_option("--loops", a.loops, "likewise loops: auto (default), unroll, node or host")
       ->check(CLI::IsMember({"auto", "unroll", "node", "host"}));
+  c.add_option("--host", a.host,
+               "how host functions are called that ask for nothing themselves: auto (default, by "
+               "price), handshake, break or node")
+      ->check(CLI::IsMember({"auto", "handshake", "break", "node"}));
   c.add_option("--unroll", a.unroll,
                "copies of the body in one iteration of a WHILE node (default: by price)")
       ->check(CLI::Range(1, kMaxUnroll));

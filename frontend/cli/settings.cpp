@@ -152,6 +152,14 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
   o.branches = lowering("branches", file.branches, a.branches,
                         {L::automatic, L::select, L::predicate, L::node, L::host});
   o.loops = lowering("loops", file.loops, a.loops, {L::automatic, L::unroll, L::node, L::host});
+  if (const auto text = chooser.choose("host", file.host, given(a.host), "--host")) {
+    const auto* const at =
+        std::find(ir::kHostWayNames.begin(), ir::kHostWayNames.end(), std::string_view(*text));
+    if (at == ir::kHostWayNames.end()) {
+      chooser.refuse("host", *text, fmt::format("takes {}", fmt::join(ir::kHostWayNames, ", ")));
+    }
+    o.host = static_cast<ir::HostWay>(at - ir::kHostWayNames.begin());
+  }
   in_range("unroll", file.unroll, a.unroll, 1, kMaxUnroll, o.unroll);
   in_range("unroll_limit", file.unroll_limit, a.unroll_limit, 0, kMaxUnrolledKernels,
            o.unroll_limit);

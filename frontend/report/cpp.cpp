@@ -300,6 +300,15 @@ std::string to_cpp(const Program& p) {
     throw_error("E0813", fmt::format("the kernels of program '{}' are not compiled", p.name),
                 "call runtime::compile_modules on the program first");
   }
+  if (!p.exchanges.empty()) {
+    const Exchange& e = p.exchanges.front();
+    throw_error(
+        "E0879",
+        fmt::format("program '{}' cannot be written as C++: its graphs call host functions, "
+                    "'{}' first ({}{}{}), which need a thread that answers them",
+                    p.name, e.function, e.op, e.place.empty() ? "" : ", ", e.place),
+        "compile it with --host=break, or with way = \"break\" for these calls");
+  }
   return cpp_text::Emitter(p).run();
 }
 

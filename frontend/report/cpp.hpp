@@ -13,7 +13,8 @@ namespace braid {
 /// with its seed 1, launches the script once, writes and prints the outputs, and times launches;
 /// its first lines say how. Host functions other than the tool's `identity` and `print` are left to
 /// its reader: they end the program with a message. Prints and items go to stderr, and a check that
-/// fails ends the program with exit code 1. Throws Error E0813 if a module is not compiled.
+/// fails ends the program with exit code 1. Throws Error E0813 if a module is not compiled, and
+/// E0879 if graphs call host functions: a program would need a thread that answers them.
 std::string to_cpp(const Program& p);
 
 }  // namespace braid

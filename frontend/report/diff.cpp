@@ -44,6 +44,7 @@ std::vector<Quantity> quantities_of(const Program& p, const Report& r) {
           {"runs", number(r.runs), 0},
           {"parts without a graph", number(stretches), 0},
           {"host calls", number(calls), 0},
+          {"host calls inside graphs", number(p.exchanges.size()), 0},
           {"ops of the model", number(r.source_ops), 0},
           {"kernels", number(r.kernels), 0},
           {"distinct kernels", number(r.distinct), 0},

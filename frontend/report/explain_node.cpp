@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "frontend/report/report_exchanges.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -49,7 +50,7 @@ class Explainer {
     const uint32_t region = node().region;
     const std::string name = fmt::format("r{}", region);
     if (index_.conditional(r_)) return "region\n" + explain_region(p_, index_, name);
-    std::string out = "kernel\n" + kernel_text(p_, node());
+    std::string out = exchange_text(p_, node()) + "kernel\n" + kernel_text(p_, node());
     if (region != UINT32_MAX) {
       const Region& r = p_.regions[region];
       out +=

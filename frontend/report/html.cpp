@@ -174,6 +174,12 @@ Json call_json(const Call& c) {
           {"level", c.level},       {"args", c.args}, {"results", c.results}};
 }
 
+Json exchange_json(const Exchange& e) {
+  return {{"function", e.function}, {"way", ir::name_of(e.way)},
+          {"pure", e.pure},         {"op", e.op},
+          {"place", e.place},       {"why", e.why}};
+}
+
 /// A view's type is its buffer's unless it says so.
 Json view_json(const Program& p, const View& v) {
   Json j = {v.buffer, v.offset};
@@ -216,6 +222,7 @@ Json page_json(const Program& p) {
   list("dissolved", p.dissolved, dissolved_json);
   list("messages", p.messages, message_json);
   list("calls", p.calls, call_json);
+  list("exchanges", p.exchanges, exchange_json);
   list("buffers", p.buffers, [](const Buffer& b) {
     return Json{{"name", b.name},
                 {"segment", name_of(b.segment)},

@@ -91,6 +91,11 @@ size_t PlanIndex::position(Ref r) const {
   return r.call ? call_at_[r.body] : node_at_[body_begin_[r.body] + r.node];
 }
 
+/// The mailbox is there for order alone.
+bool PlanIndex::no_value(uint32_t view) const {
+  return p_.buffers[p_.views[view].buffer].segment == Segment::mailbox;
+}
+
 std::vector<PlanIndex::Value> PlanIndex::reads(Ref r) const {
   std::vector<Value> out;
   if (r.call) {
@@ -101,6 +106,7 @@ std::vector<PlanIndex::Value> PlanIndex::reads(Ref r) const {
   const Node& n = p_.bodies[r.body].nodes[r.node];
   const std::vector<ArgSlot>& slots = slots_of(p_, n);
   for (size_t s = 0; s < slots.size(); ++s) {
+    if (no_value(n.args[s])) continue;
     if (slots[s].role == Role::in) out.push_back({n.values[s], n.args[s]});
     if (slots[s].role == Role::inout && n.values_before[s] != UINT32_MAX) {
       out.push_back({n.values_before[s], n.args[s]});
@@ -119,6 +125,7 @@ std::vector<PlanIndex::Value> PlanIndex::writes(Ref r) const {
   const Node& n = p_.bodies[r.body].nodes[r.node];
   const std::vector<ArgSlot>& slots = slots_of(p_, n);
   for (size_t s = 0; s < slots.size(); ++s) {
+    if (no_value(n.args[s])) continue;
     if (slots[s].role != Role::in) out.push_back({n.values[s], n.args[s]});
   }
   return out;

@@ -72,6 +72,7 @@ class PlanIndex {
  private:
   void follow(const std::vector<Step>& script);
   void enter(uint32_t body);
+  bool no_value(uint32_t view) const;
 
   const Program& p_;
   std::vector<Ref> order_;

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "frontend/report/plan_index.hpp"
+#include "frontend/report/report_exchanges.hpp"
 #include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
 
@@ -333,6 +334,7 @@ Report make_report(const Program& p) {
     for (uint32_t b : region.bodies) r.bodies.push_back(of_body(p, b, repeats));
   }
   r.regions = region_rows(p);
+  r.exchanges = exchange_rows(p);
   r.launched = launched_by(p, p.script);
   r.armed = armed_bodies(p);
   r.launch = launch_time(p, r.fragments);

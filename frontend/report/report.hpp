@@ -81,6 +81,16 @@ struct RegionRow {
   int64_t slab_bytes = 0;  // in which the temporaries of its sides lie
 };
 
+/// A host function that a graph calls without ending.
+struct ExchangeRow {
+  std::string name;  // "x0"
+  std::string function, way;
+  std::string op, place, why;
+  std::string where;  // its node "g0.n3", or those of a host node "g0.n3 .. g0.n5"
+  bool pure = false;
+  double us = 0;  // beyond what the function takes
+};
+
 /// Bodies of conditional nodes that may stay unrun: see ir/armed_bodies.hpp.
 struct ArmedBodies {
   int64_t units = 0, safe = 0;
@@ -173,6 +183,7 @@ struct Report {
   std::vector<Fragment> fragments;  // what the script runs, also in regions that the host drives
   std::vector<Fragment> bodies;     // of conditional nodes
   std::vector<RegionRow> regions;
+  std::vector<ExchangeRow> exchanges;
   ArmedBodies armed;
   LaunchTime launch;
   std::vector<BreakRow> breaks;

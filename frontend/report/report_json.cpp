@@ -84,6 +84,22 @@ Json regions_json(const Report& r) {
   return list;
 }
 
+Json exchanges_json(const Report& r) {
+  Json list = Json::array();
+  for (const ExchangeRow& x : r.exchanges) {
+    list.push_back({{"exchange", x.name},
+                    {"function", x.function},
+                    {"way", x.way},
+                    {"where", x.where},
+                    {"op", x.op},
+                    {"place", x.place},
+                    {"pure", x.pure},
+                    {"us", x.us},
+                    {"why", x.why}});
+  }
+  return list;
+}
+
 Json armed_json(const ArmedBodies& a) {
   return {{"units", a.units}, {"safe", a.safe}, {"slow", a.slow()}, {"us_a_kernel", a.us}};
 }
@@ -247,6 +263,7 @@ std::string to_json(const Report& r, const Program& p, const std::vector<Section
                   {"parts", parts},
                   {"bodies", bodies},
                   {"regions", regions_json(r)},
+                  {"exchanges", exchanges_json(r)},
                   {"conditional_bodies", armed_json(r.armed)}};
         if (r.comparison) j[key]["compare"] = comparison_json(*r.comparison);
         break;

@@ -120,6 +120,12 @@ std::string how_of(const Program& p, const Region& r) {
                        : fmt::format("{}: {}", how, r.why);
 }
 
+std::string how_of(const Exchange& e) {
+  const bool node = e.way == ir::HostWay::node;
+  return fmt::format("called inside the graph by a {}: {}", node ? "host node" : "handshake",
+                     e.why);
+}
+
 /// Kernels that only send, by the op's label.
 std::map<std::string, size_t> senders_of(const Program& p) {
   std::map<std::string, size_t> alone;
@@ -215,6 +221,7 @@ void add_avoided(const Program& p, std::vector<Avoided>& avoided) {
     if (r.kind != Region::Kind::host && !copy_of_loop(p, r))
       avoided.push_back({r.op, r.place, how_of(p, r)});
   }
+  for (const Exchange& e : p.exchanges) avoided.push_back({e.op, e.place, how_of(e)});
   const std::map<std::string, size_t> alone = senders_of(p);
   for (const MessageSource& m : p.messages) {
     if (m.kind == ir::MessageKind::check && m.text.empty()) continue;  // it ends each launch

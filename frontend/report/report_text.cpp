@@ -7,6 +7,7 @@
 #include <map>
 
 #include "frontend/report/report.hpp"
+#include "frontend/report/report_exchanges.hpp"
 #include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
 
@@ -60,6 +61,9 @@ std::string headline(const Report& r) {
     parts.push_back(fmt::format("{} stretch{} without a graph", n, n == 1 ? "" : "es"));
   }
   if (const size_t n = count_of(r, Fragment::Kind::call)) parts.push_back(counted(n, "host call"));
+  if (!r.exchanges.empty()) {
+    parts.push_back(counted(r.exchanges.size(), "host call") + " inside");
+  }
   if (!r.regions.empty()) parts.push_back(counted(r.regions.size(), "region"));
   std::string out =
       fmt::format("{}   {} -> {} ({} distinct{})   {}", r.name, counted(r.source_ops, "op"),
@@ -74,7 +78,8 @@ std::string headline(const Report& r) {
   return out;
 }
 
-std::string launch_text(const LaunchTime& t) {
+std::string launch_text(const Report& r) {
+  const LaunchTime& t = r.launch;
   std::vector<std::string> terms{fmt::format("{:.1f} us in parts", t.parts_us)};
   if (t.graphs > 0) {
     terms.push_back(fmt::format("{:.1f} us to launch {}", t.graphs_us, counted(t.graphs, "graph")));
@@ -93,7 +98,7 @@ std::string launch_text(const LaunchTime& t) {
                                 counted(t.regions, "region")));
   }
   return fmt::format("about {:.1f} us a launch: {}{}\n", t.us(), fmt::join(terms, " + "),
-                     t.waits > 0 ? "; the host functions come on top" : "");
+                     t.waits > 0 || !r.exchanges.empty() ? "; the host functions come on top" : "");
 }
 
 /// "these 3 ops force", "this op forces".
@@ -160,7 +165,8 @@ std::string partitions_text(const Report& r) {
            joined(f.from, 5, ", ") + (f.place.empty() ? "" : "   " + f.place)});
   }
   out += t.str() + more(r.fragments.size(), kRows, "parts");
-  out += regions_text(r) + launch_text(r.launch) + certificate_text(r) + comparison_text(r);
+  out += regions_text(r) + exchanges_text(r) + launch_text(r) + certificate_text(r) +
+         comparison_text(r);
   size_t shown = 0;
   for (const Fragment& f : r.fragments) {
     if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;

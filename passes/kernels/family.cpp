@@ -4,6 +4,7 @@
 
 #include "ir/diagnostic.hpp"
 #include "passes/kernels/dot.hpp"
+#include "passes/kernels/exchange.hpp"
 #include "passes/kernels/in_place.hpp"
 #include "passes/kernels/row.hpp"
 #include "passes/kernels/user.hpp"
@@ -15,8 +16,11 @@ std::vector<InPlace> nothing_in_place(const ir::Graph&, const Target&) { return 
 
 constexpr Family kFamilies[] = {
     {"row", row_refuses, row_emit, in_place_slots, row_work},
-    // Blocks read operands while others write, and addends between stores: nothing.
+    // Blocks read operands while others write, and addends between stores.
     {"dot", dot_refuses, dot_emit, nothing_in_place, dot_work},
+    {"exchange", exchange_refuses, exchange_emit, nothing_in_place, exchange_work},
+    {"post", exchange_refuses, post_emit, nothing_in_place, exchange_work},
+    {"fetch", fetch_refuses, fetch_emit, nothing_in_place, exchange_work},
     // Nobody knows what the code does.
     {"user", user_refuses, user_emit, nothing_in_place, user_work},
 };

@@ -40,6 +40,40 @@ __device__ inline bool braid_shuffle_xor(bool x, int distance) {
   return __shfl_xor_sync(0xffffffffu, (int)x, distance) != 0;
 }
 
+// ---- Memory of the host's, and time ----
+struct alignas(16) braid_u32x4 {
+  unsigned x, y, z, w;
+};
+__device__ inline braid_u32x4 braid_system_load(const void* from) {
+  braid_u32x4 p;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(p.x), "=r"(p.y), "=r"(p.z), "=r"(p.w)
+               : "l"(from)
+               : "memory");
+  return p;
+}
+__device__ inline void braid_system_store(void* to, braid_u32x4 p) {
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(p.x), "r"(p.y),
+               "r"(p.z), "r"(p.w)
+               : "memory");
+}
+__device__ inline unsigned long long braid_system_acquire(const unsigned* from) {
+  unsigned long long x;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(x) : "l"(from) : "memory");
+  return x;
+}
+__device__ inline void braid_system_release(unsigned* to, unsigned x) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+__device__ inline unsigned long long braid_nanoseconds() {
+  unsigned long long x;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(x)::"memory");
+  return x;
+}
+__device__ inline void braid_pause(unsigned nanoseconds) {
+  asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds));
+}
+
 // ---- Tensor cores and asynchronous copies ----
 __device__ inline void* braid_shared_memory() {
   extern __shared__ uint4 braid_dynamic_memory[];
@@ -436,7 +470,8 @@ __device__ inline T braid_slice_reduce(T x, void* memory, F combine) {
 
 std::string_view prelude_intrinsics() { return kIntrinsics; }
 std::string_view prelude_portable() {
-  static const std::string text = std::string(kPortable) + std::string(prelude_messages());
+  static const std::string text = std::string(kPortable) + std::string(prelude_messages()) +
+                                  std::string(prelude_mailbox());
   return text;
 }
 

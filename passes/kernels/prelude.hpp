@@ -5,11 +5,13 @@
 
 namespace braid::kernels {
 
-/// PTX conversions and warp intrinsics. A CPU replaces these to run the kernel text in tests.
+/// PTX conversions, warp intrinsics and accesses to the memory of the host. A CPU replaces these to run the kernel text in tests.
 std::string_view prelude_intrinsics();
 /// Everything else: storage types, the functions that the scalar table calls, reductions.
 std::string_view prelude_portable();
 /// At its end: what a send calls.
 std::string_view prelude_messages();
+/// And what a kernel calls that calls a host function.
+std::string_view prelude_mailbox();
 
 }  // namespace braid::kernels

@@ -59,14 +59,14 @@ inline ir::Graph towers() {
 }
 
 /// Towers with a host op in each, one of which is a mere log, and a marked op behind them.
-inline ir::Graph calls() {
+inline ir::Graph calls(ir::HostWay way) {
   Maker m;
   const ValueId x = m.input("x", {4, 8});
   ValueId sum = x;
   for (int t = 0; t < 4; ++t) {
     const std::string name = fmt::format("t{}/", t);
     const ValueId h = m.map(Fn::tanh, {m.dot(x, m.weight(name + "w", {8, 8}))});
-    ir::Graph::NewOp op{OpKind::host, ir::HostAttr{m.str("sample"), t == 1}, {h, sum}};
+    ir::Graph::NewOp op{OpKind::host, ir::HostAttr{m.str("sample"), t == 1, way}, {h, sum}};
     op.type = t == 3 ? Maker::type({0}, DType::i8) : Maker::type({4, 8});
     const ValueId made = m.g.add(std::move(op));
     sum = m.add(sum, m.map(Fn::relu, {m.dot(t == 3 ? h : made, m.weight(name + "v", {8, 8}))}));
@@ -109,7 +109,8 @@ inline Program compiled(const ir::Graph& g, uint32_t lanes, bool planned, bool r
 /// Compiled models and graphs at random, on one lane and on eight.
 inline std::vector<Program> compiled_programs() {
   std::mt19937 random(70);
-  std::vector<ir::Graph> graphs{mlp(), encoder(), towers(), calls(), calls()};
+  std::vector<ir::Graph> graphs{mlp(), encoder(), towers(), calls(ir::HostWay::script),
+                                calls(ir::HostWay::handshake)};
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     graphs.push_back(random_graph(seed, {.ops = 25, .max_numel = 64}));
   }

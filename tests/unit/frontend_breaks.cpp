@@ -31,6 +31,13 @@ const Break& break_of(const Program& p, std::string_view op) {
   return p.breaks.front();
 }
 
+/// Host functions are called between graphs.
+Options breaking() {
+  Options o;
+  o.host = ir::HostWay::script;
+  return o;
+}
+
 /// a = exp(x), print a, b = identity(x), w = a + b: the order of the calls alone forces two graphs.
 void build_ordered(Graph& g) {
   const Tensor x = g.input("x", {f32, {4, 8}});
@@ -45,14 +52,14 @@ void build_ordered(Graph& g) {
 TEST_CASE("breaks: what call order forces is not said to need the op before") {
   Graph g("ordered");
   build_ordered(g);
-  const Program p = compile(g);
+  const Program p = compile(g, breaking());
   CHECK(p.graphs == 2);
   REQUIRE(p.certificate.size() == 3);
   CHECK(p.certificate[0] == "a (exp)");
   CHECK(has(p.certificate[1], "b (host), which runs after "));
   CHECK(has(p.certificate[1], "host"));
   CHECK(p.certificate[2] == "w (add)");
-  Options o;
+  Options o = breaking();
   o.require_single_graph = true;
   const std::string text = text_of(g, o);
   CHECK(has(text, "each runs after the one before"));
@@ -64,7 +71,7 @@ TEST_CASE("breaks: what call order forces is not said to need the op before") {
   const Tensor a = exp(x);
   chain.host("print", {a});
   chain.output("w", chain.host("identity", {a}, kOne)[0] * 2.0);
-  for (const std::string& op : compile(chain).certificate) CHECK(!has(op, "after"));
+  for (const std::string& op : compile(chain, breaking()).certificate) CHECK(!has(op, "after"));
 
   // On the way: c is data of the call, which runs after print.
   Graph way("way");
@@ -74,7 +81,7 @@ TEST_CASE("breaks: what call order forces is not said to need the op before") {
   const Tensor one = way.host("identity", {y}, kOne)[0].named("one");
   const Tensor two = way.host("identity", {one}, kOne, {.pure = true})[0].named("two");
   way.output("w", (first + two).named("w"));
-  const Program q = compile(way);
+  const Program q = compile(way, breaking());
   REQUIRE(q.certificate.size() == 3);
   CHECK(has(q.certificate[1] + q.certificate[2], "runs after"));
 }
@@ -82,7 +89,7 @@ TEST_CASE("breaks: what call order forces is not said to need the op before") {
 TEST_CASE("breaks: pure is advised only for calls whose results somebody uses") {
   Graph g("ordered");
   build_ordered(g);
-  const Program p = compile(g);
+  const Program p = compile(g, breaking());
   CHECK(has(break_of(p, "b (host)").remedy, "mark it pure"));
   for (const Break& b : p.breaks) {
     if (b.op != "b (host)") CHECK(!has(b.remedy, "pure"));
@@ -96,7 +103,7 @@ TEST_CASE("breaks: pure is advised only for calls whose results somebody uses") 
   const Tensor b = unused.host("identity", {x}, kOne)[0].named("b");
   unused.output("w", a + b);
   int pure = 0;
-  for (const Break& each : compile(unused).breaks) pure += has(each.remedy, "pure");
+  for (const Break& each : compile(unused, breaking()).breaks) pure += has(each.remedy, "pure");
   CHECK(pure == 1);
 }
 
@@ -112,7 +119,7 @@ TEST_CASE("breaks: a remedy says how many graphs it alone leaves") {
   }
   const Tensor ch = g.host("identity", {a}, kOne)[0].named("ch");
   g.output("y", matmul(transpose(b2, {1, 0}), ch));
-  const Program both = compile(g);
+  const Program both = compile(g, breaking());
   CHECK(both.graphs == 2);
   CHECK(has(break_of(both, "b2").remedy, "; that alone leaves all 2 graphs"));
 
@@ -120,7 +127,7 @@ TEST_CASE("breaks: a remedy says how many graphs it alone leaves") {
   const Tensor in = one.input("x", {f32, {4, 8}});
   const Tensor got = one.host("identity", {exp(in)}, kOne)[0];
   one.output("y", got * 2.0);
-  CHECK(has(compile(one).breaks.at(0).remedy, "; that leaves 1 of 2 graphs"));
+  CHECK(has(compile(one, breaking()).breaks.at(0).remedy, "; that leaves 1 of 2 graphs"));
 
   // A call that only keeps two others in order: without it they are still in order.
   Graph order("order");
@@ -130,7 +137,7 @@ TEST_CASE("breaks: a remedy says how many graphs it alone leaves") {
   order.host("log", {z});
   const Tensor got2 = order.host("identity", {z}, kOne)[0];
   order.output("y", e + got2);
-  const Program p = compile(order);
+  const Program p = compile(order, breaking());
   CHECK(p.graphs == 2);
   for (const Break& b : p.breaks) {
     const bool log = has(b.reason, "'log'");
@@ -139,15 +146,19 @@ TEST_CASE("breaks: a remedy says how many graphs it alone leaves") {
 }
 
 TEST_CASE("breaks: one graph is required, and nothing outside it") {
-  Options o;
+  Options o = breaking();
   o.require_single_graph = true;
   Graph after("after");
   const Tensor x = after.input("x", {f32, {4, 8}});
   const Tensor a = exp(x);
   after.host("print", {a});
   after.output("y", a);
-  CHECK(compile(ir::Graph(after.ir()), {}).graphs == 1);
+  CHECK(compile(ir::Graph(after.ir()), breaking()).graphs == 1);
   CHECK(has(text_of(after, o), "E0708 'after' must be one graph and nothing else: '"));
+  // The graph itself can call it.
+  Options inside = o;
+  inside.host = ir::HostWay::automatic;
+  CHECK(text_of(after, inside) == "none");
 
   Graph none("none");
   const Tensor z = none.input("x", {f32, {4, 8}});

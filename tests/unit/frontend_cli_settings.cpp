@@ -40,9 +40,10 @@ TEST_CASE("settings: flags beat variables, variables beat the file, the file bea
   if (nvrtc_is_there(b)) {
     expect(b.braid("compile s.toml -o s.braid"), 0, "settings: target=sm_80 (s.toml:18:10)");
     CHECK(b.braid("inspect s.braid", "BRAID_FUSE=0").err.empty());  // compiled already
-    for (const char* flag : {"--no-fuse", "--group", "--on-break=error", "--require-single-graph",
-                             "--memory-limit=1MiB", "--force-lanes", "--streams 3",
-                             "--branches=node", "--loops=host", "--unroll=2", "--unroll-limit=9"}) {
+    for (const char* flag :
+         {"--no-fuse", "--group", "--on-break=error", "--require-single-graph",
+          "--memory-limit=1MiB", "--force-lanes", "--streams 3", "--branches=node", "--loops=host",
+          "--host=break", "--unroll=2", "--unroll-limit=9"}) {
       expect(b.braid(fmt::format("inspect s.braid {}", flag)), 2, "s.braid is compiled already");
     }
   }
@@ -117,7 +118,7 @@ nodes = [
 [outputs]
 y = "h"
 )");
-  Bench::Result r = b.braid("inspect sub/h.toml --on-break=warn");
+  Bench::Result r = b.braid("inspect sub/h.toml --host=break --on-break=warn");
   expect(r, 0);
   CHECK(has(r.err, "sub/h.toml:8:23: warning[E0707]: 'h (host)' stands outside graphs: "));
   CHECK(has(r.err, "    8 |   { out = \"h\", host = \"sample\""));

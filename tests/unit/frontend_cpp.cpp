@@ -117,6 +117,13 @@ size_t count(const std::string& text, std::string_view what) {
   return n;
 }
 
+/// Host functions are called between graphs.
+Options breaking() {
+  Options o;
+  o.host = ir::HostWay::script;
+  return o;
+}
+
 /// Graphs around host calls, kernels outside graphs, a scalar, branches, params that change, a
 /// constant, every init and dtype.
 void build_many(Graph& g) {
@@ -302,7 +309,7 @@ TEST_CASE("cpp: the program of the perceptron computes what the tool does") {
 TEST_CASE("cpp: graphs, kernels outside graphs, host calls, scalars and params that change") {
   Graph g("many");
   build_many(g);
-  const Program p = with_images(compile(g));
+  const Program p = with_images(compile(g, breaking()));
   REQUIRE(p.calls.size() == 2);
   const auto outside =
       std::count_if(p.bodies.begin(), p.bodies.end(), [](const Body& b) { return b.stream; });
@@ -372,7 +379,7 @@ TEST_CASE("cpp: no name breaks out of its place") {
   const Tensor back = g.host("identity", {h}, {{f32, {4, 4}}})[0];
   g.output("y", back * g.scalar("s", f32, 2));
   g.output("z", h + 1.0);
-  Program p = with_images(compile(g));
+  Program p = with_images(compile(g, breaking()));
   p.name = p.options = p.target.arch = hostile;
   p.inputs[0].name = hostile + "in";
   p.params[0].name = "a/../../" + hostile;
@@ -419,7 +426,7 @@ TEST_CASE("cpp: branches and loops as conditional nodes, guarded kernels and by 
     CAPTURE(loops);
     Graph g("control");
     build_control(g, branches, loops, host);
-    const Program p = with_images(compile(g));
+    const Program p = with_images(compile(g, breaking()));
     REQUIRE(p.regions.size() >= 4);
     if (branches == Lowering::node) REQUIRE(regions_of(p, Kind::node) >= 2);
     if (branches == Lowering::predicate) REQUIRE(regions_of(p, Kind::predicate) >= 1);
@@ -428,6 +435,23 @@ TEST_CASE("cpp: branches and loops as conditional nodes, guarded kernels and by 
     CHECK(count(text, " = conditional_node(") == regions_of(p, Kind::node));
     CHECK(count(text, "decided(arena") >= regions_of(p, Kind::host));
     same_launches(p);
+  }
+}
+
+TEST_CASE("cpp: a program whose graphs call host functions is refused") {
+  Graph g("calls");
+  const Tensor x = g.input("x", {f32, {4}});
+  g.output("y", g.host("ask", {exp(x)}, {{f32, {4}}})[0] * 2.0);
+  const Program p = with_images(compile(g));
+  REQUIRE(p.exchanges.size() == 1);
+  try {
+    to_cpp(p);
+    FAIL("it was written");
+  } catch (const Error& e) {
+    const Diagnostic& d = e.diagnostics().at(0);
+    CHECK(d.code == "E0879");
+    CHECK(d.message.find("'ask'") != std::string::npos);
+    CHECK(d.suggestion.find("--host=break") != std::string::npos);
   }
 }
 

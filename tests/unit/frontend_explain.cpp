@@ -212,7 +212,9 @@ TEST_CASE("explain: a name of calls, or of calls and kernels, counts both") {
   calls("a", false);
   calls("b", true);
   g.output("y", h);
-  const Program p = compile(g);
+  Options o;
+  o.host = ir::HostWay::script;
+  const Program p = compile(g, o);
   CHECK(has(explain(p, "a"), "'a': ops in 2 host calls\n"));
   CHECK(has(explain(p, "b"), "'b': ops in 1 kernel and 2 host calls\n"));
 }

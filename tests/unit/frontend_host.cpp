@@ -79,6 +79,13 @@ std::string code_of(const auto& work) {
   return "none";
 }
 
+/// Host functions are called between graphs.
+Options breaking() {
+  Options o;
+  o.host = ir::HostWay::script;
+  return o;
+}
+
 /// relu(x @ w) | double | + its operand | double | * 3.
 void build_chain(Graph& g) {
   const Tensor x = g.input("x", {f32, {4, 8}});
@@ -94,15 +101,15 @@ void build_chain(Graph& g) {
 TEST_CASE("host ops: a chain with two calls takes three graphs, proved") {
   Graph g("chain");
   build_chain(g);
-  const Program p = compile(g);
+  const Program p = compile(g, breaking());
   CHECK(p.graphs == 3);
   CHECK(p.runs == 5);
   CHECK(p.certificate.size() == 5);
   CHECK(p.breaks.size() == 2);
   CHECK(p.bodies.size() == 3);
   CHECK(p.calls.size() == 2);
-  check_run(g.ir(), doubling());
-  Options apart;
+  check_run(g.ir(), doubling(), breaking());
+  Options apart = breaking();
   apart.fuse = apart.simplify = apart.reuse = false;
   check_run(g.ir(), doubling(), apart);
 }
@@ -117,10 +124,10 @@ TEST_CASE("host ops: calls that nothing waits for share the runs of others") {
     g.host("double", {h});
   }
   g.output("y", h);
-  const Program p = compile(g);
+  const Program p = compile(g, breaking());
   CHECK(p.graphs == 1);
   CHECK(p.runs == 2);
-  check_run(g.ir(), doubling(&calls));
+  check_run(g.ir(), doubling(&calls), breaking());
   CHECK(calls == 4 * (3 + 3));  // interpreter and simulator
 }
 
@@ -133,7 +140,7 @@ TEST_CASE("host ops: several results, views as arguments, params before they cha
   g.assign(s, r[0] + r[1] * 0.25);
   g.output("y", transpose(r[1], {1, 0}) - x);
   g.output("raw", r[0]);
-  check_run(g.ir(), doubling());
+  check_run(g.ir(), doubling(), breaking());
   const std::string text = ir::print(g.ir());
   CHECK(text.find("{function=\"double\"}") != std::string::npos);
   CHECK(ir::print(ir::parse(text)) == text);
@@ -151,7 +158,7 @@ TEST_CASE("host ops: those with side effects keep their order, pure ones need a 
   g.host("see", {x + 1.0});
   g.host("see", {x}, {{f32, {1}}}, {.pure = true});
   g.output("y", x + 2.0);
-  const Program p = compile(g);
+  const Program p = compile(g, breaking());
   CHECK(p.calls.size() == 3);
   Executable e(p, Store(Device::open("sim")), functions);
   HostTensor zero({f32, Shape::of(std::vector<int64_t>{1})});
@@ -178,7 +185,7 @@ TEST_CASE("host ops: what a function throws ends the launch, and the executable 
          if (mode == 8) self->launch();
          if (mode != 3) out[0].bytes = in[0].bytes;
        }}};
-  Executable e(compile(g), store, functions);
+  Executable e(compile(g, breaking()), store, functions);
   const HostTensor x = random_values(e.type("x"), 5);
   for (int m : {1, 0, 2, 3, 0}) {
     mode = m;
@@ -223,7 +230,7 @@ TEST_CASE("ops outside graphs: kernels on the stream between graphs, the same re
 }
 
 TEST_CASE("a single graph is required: nothing may stand outside it") {
-  Options o;
+  Options o = breaking();
   o.require_single_graph = true;
   const auto last = [&](bool call, bool outside, bool back) {
     Graph g("last");
@@ -265,11 +272,11 @@ nodes = [
 y = "d"
 )",
                                 "m.toml");
-  const Program p = compile(m.graph->ir());
+  const Program p = compile(m.graph->ir(), breaking());
   CHECK(p.graphs == 1);
   CHECK(p.breaks.size() == 4);
   CHECK(p.breaks[1].place == "m.toml:14:10");
-  check_run(m.graph->ir(), doubling());
+  check_run(m.graph->ir(), doubling(), breaking());
 }
 
 TEST_CASE("TOML: the name of a host function is text that can be shown") {

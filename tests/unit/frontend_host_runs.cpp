@@ -23,6 +23,13 @@ TensorType wide() { return {f32, {Dim(4), Dim(8)}}; }
 
 HostTensor random_values(uint64_t seed) { return random_tensor(wide(), seed, "x"); }
 
+/// Host functions are called between graphs.
+Options breaking() {
+  Options o;
+  o.host = ir::HostWay::script;
+  return o;
+}
+
 /// A call with arguments in all segments, one without any, one without results; kernels without a
 /// graph; one result that is two outputs; a param that changes.
 Program model() {
@@ -42,7 +49,7 @@ Program model() {
   g.output("z", r[0]);
   g.output("again", r[0]);
   g.host("see", {h});
-  return compile(g);
+  return compile(g, breaking());
 }
 
 /// Twice the arguments, 3 where there are none. Call number `throw_at` throws.
@@ -225,7 +232,7 @@ TEST_CASE("host runs: calls and kernels without a graph follow memory that is bo
     g.output("t", s * 2.0);
     const Device device = Device::on(simulator);
     std::atomic<int> calls = 0;
-    Executable e(compile(g), Store(device), functions(calls));
+    Executable e(compile(g, breaking()), Store(device), functions(calls));
     const Current current(device.context());
     std::vector<OwnedMemory> memory;
     for (uint64_t round = 0; round < 3; ++round) {

@@ -73,6 +73,7 @@ TEST_CASE("memory limit: the error names what is in use where most bytes are") {
   Options o;
   o.memory_limit = 1000;
   o.group = false;
+  o.host = ir::HostWay::script;
   try {
     compile(g, o);
     FAIL("there is no such plan");

@@ -100,7 +100,7 @@ Fate digest(const Bytes& bytes) {
   }
 }
 
-Program with_all_parts() {
+Program with_all_parts(ir::HostWay way) {
   Graph g("parts");
   g.dim("B", 6);
   const Tensor x = g.input("x", {f32, {"B", 40}});
@@ -117,7 +117,9 @@ Program with_all_parts() {
   const Outside outside = g.outside_graphs();
   g.output("y", h + exp(told[0]));
   g.host("see", {told[1]});
-  Program p = compile(g);
+  Options o;
+  o.host = way;
+  Program p = compile(g, o);
   for (size_t m = 0; m < p.modules.size(); ++m) {  // stands for cubins
     const HostTensor image = random_tensor({u8, {Dim(100)}}, m, "image", 1.0, 0, 256);
     p.modules[m].image = image.bytes;
@@ -128,7 +130,9 @@ Program with_all_parts() {
 }  // namespace
 
 TEST_CASE("a program is read as it was written, to the byte") {
-  std::vector<Program> all{with_all_parts()};
+  std::vector<Program> all{with_all_parts(ir::HostWay::script),
+                           with_all_parts(ir::HostWay::handshake),
+                           with_all_parts(ir::HostWay::node)};
   for (const Plan& plan : plans()) all.push_back(plan.program);
   for (const Program& p : all) {
     INFO(p.name);

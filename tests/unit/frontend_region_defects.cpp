@@ -50,8 +50,12 @@ void agrees(const ir::Graph& graph, Options options) {
     CHECK(said == wanted);
   }
 }
-void agrees(const std::string& text, const Options& options) {
-  agrees(ir::parse(text, "model.bir"), options);
+/// With calls of the host between graphs, and inside.
+void agrees(const std::string& text, Options options) {
+  for (const ir::HostWay way : {ir::HostWay::script, ir::HostWay::handshake}) {
+    options.host = way;
+    agrees(ir::parse(text, "model.bir"), options);
+  }
 }
 
 Options lowered(ir::Lowering branches, ir::Lowering loops) {
@@ -286,6 +290,10 @@ TEST_CASE("random models with control flow and calls of the host, by all lowerin
     Options options = lowered(kBranches[seed % 5], kLoops[seed / 5 % 4]);
     options.simplify = seed % 7 != 3;
     options.fuse = seed % 6 != 5;
+    using enum ir::HostWay;
+    constexpr ir::HostWay kWays[] = {script,    handshake, ir::HostWay::automatic,
+                                     handshake, script,    ir::HostWay::node};
+    options.host = kWays[seed % 6];
     INFO("seed ", seed);
     agrees(random_control(seed + 40'000, random), options);
   }

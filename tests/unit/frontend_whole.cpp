@@ -39,6 +39,10 @@ Options random_options(std::mt19937_64& random) {
   o.streams = 1 + static_cast<int>(random() % 4 == 0 ? random() % 32 : random() % 8);
   o.force_lanes = random() % 3 == 0;
   o.pdl = random() % 3 == 0;
+  constexpr ir::HostWay kWays[] = {ir::HostWay::script, ir::HostWay::handshake,
+                                   ir::HostWay::automatic, ir::HostWay::script,
+                                   ir::HostWay::handshake};
+  o.host = kWays[random() % 5];
   return o;
 }
 
@@ -49,7 +53,7 @@ double random_scalar(DType t, std::mt19937_64& random) {
 
 /// One graph, three launches.
 struct Counts {
-  size_t scalars = 0, nodes = 0, calls = 0, bodies = 0;
+  size_t scalars = 0, nodes = 0, calls = 0, inside = 0, bodies = 0;
 };
 
 /// The plan within a limit between its lower bound and what it would take by itself; the same plan
@@ -80,6 +84,7 @@ void run_random(uint64_t seed, test::RandomGraphOptions options, Counts& counts)
   CHECK(to_json(p) == to_json(read_program(write_program(p))));
   for (const Body& b : p.bodies) counts.nodes += b.nodes.size();
   counts.calls += p.calls.size();
+  counts.inside += p.exchanges.size();
   counts.bodies += p.bodies.size();
   std::vector<std::string> said, expected;
   Store store(Device::open("sim"));
@@ -143,5 +148,6 @@ TEST_CASE("random graphs with host calls and ops outside graphs run as the inter
     run_random(seed, options, counts);
   }
   CHECK(counts.calls > test::rounds(300));
+  CHECK(counts.inside > test::rounds(300));
   CHECK(counts.bodies > test::rounds(600));
 }

@@ -5,9 +5,11 @@ namespace {
 
 constexpr std::string_view kShim = R"cpp(
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <vector>
 #define __global__
 #define __device__
@@ -35,6 +37,30 @@ constexpr std::string_view kShim = R"cpp(
     memcpy((void*)handle, &value, sizeof value);
     ++braid_sets;
   }
+  // Memory of the host's is memory like any other, and the host is another thread.
+  struct alignas(16) braid_u32x4 {
+    unsigned x, y, z, w;
+  };
+  static braid_u32x4 braid_system_load(const void* from) {
+    if ((size_t)from % 16 != 0) abort();
+    return *(const braid_u32x4*)from;
+  }
+  static void braid_system_store(void* to, braid_u32x4 p) {
+    if ((size_t)to % 16 != 0) abort();
+    *(braid_u32x4*)to = p;
+  }
+  static unsigned long long braid_system_acquire(const unsigned* from) {
+    return __atomic_load_n((const unsigned long long*)from, __ATOMIC_ACQUIRE);
+  }
+  static void braid_system_release(unsigned* to, unsigned x) {
+    __atomic_store_n(to, x, __ATOMIC_RELEASE);
+  }
+  static unsigned long long braid_nanoseconds() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec;
+  }
+  static void braid_pause(unsigned) { sched_yield(); }
   static inline void __syncwarp() { braid_host.warp_barrier(); }
   static inline float __int_as_float(int bits) {
     float x;

@@ -112,6 +112,19 @@ Body::V Body::scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis)
                     .attrs = ir::ScatterAttr{axis, fn},
                     .operands = {x, indices, updates}});
 }
+std::vector<Body::V> Body::host(std::string_view function, std::vector<V> operands,
+                                std::vector<TensorType> results) {
+  const ir::HostAttr attr{.function = graph.strings.intern(function),
+                          .way = ir::HostWay::handshake};
+  const V first = graph.add({.kind = ir::OpKind::host,
+                             .attrs = attr,
+                             .operands = std::move(operands),
+                             .type = results[0],
+                             .more = {results.begin() + 1, results.end()}});
+  std::vector<V> all;
+  for (uint32_t r = 0; r < results.size(); ++r) all.push_back({first.index + r});
+  return all;
+}
 Body& Body::out(V v) {
   graph.outputs.push_back({fmt::format("r{}", graph.outputs.size()), v, {}});
   return *this;

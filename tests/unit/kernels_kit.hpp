@@ -40,6 +40,9 @@ class Body {
   V concat(std::vector<V> vs, int axis);
   V gather(V table, V indices, int axis);
   V scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis);
+  /// A host op; gives its results.
+  std::vector<V> host(std::string_view function, std::vector<V> operands,
+                      std::vector<TensorType> results);
   V send(V ring, ir::SendAttr attr, V value, std::vector<V> numbers = {});
   Body& out(V v);
   TensorType type(V v) const { return graph.type(v); }
@@ -59,6 +62,7 @@ struct KernelCase {
   bool local_memory = false;  // allowed to use it
   uint32_t parts = 1;
   std::optional<kernels::Guard> guard{};
+  bool exchanges = false;  // it takes a slot and the header of a mailbox as well
   /// In place of the family's.
   std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol)> writes{};
 

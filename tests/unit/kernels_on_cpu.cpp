@@ -185,6 +185,10 @@ OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
     if (c.guard) {
       args += fmt::format(", ({}*)p[{}]", kernels::storage_type(c.guard->dtype), slots);
     }
+    if (c.exchanges) {
+      args += fmt::format("{}(braid_mailbox_slot*)p[{}], (braid_mailbox*)p[{}]",
+                          args.empty() ? "" : ", ", slots, slots + 1);
+    }
     source += e.text + fmt::format("extern \"C\" void call_{}(void** p) {{ {}({}); }}\n", c.name,
                                    c.name, args);
   }

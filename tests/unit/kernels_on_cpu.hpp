@@ -26,7 +26,7 @@ class OnCpu {
   /// lies against a page that traps. Throws std::runtime_error for a barrier that not all threads
   /// reach. Where `in_place` says so a result has the bytes of an operand.
   /// For a handle the argument is the place of its value, and for a guarded kernel the last one is
-  /// the guard's.
+  /// the guard's. Of a kernel that calls a host function the last two are parts of the mailbox.
   void run(const KernelCase& c, std::vector<HostTensor>& args,
            const std::vector<InPlace>& in_place = {}) const;
   /// How often handles were set since the last time.

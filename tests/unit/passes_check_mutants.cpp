@@ -276,7 +276,9 @@ const std::vector<Mutation>& mutations() {
          const int64_t to = int64_t{below(random, static_cast<size_t>(room + 1))};
          if (to == v->offset) return Effect::none;
          v->offset = to;
-         return Effect::maybe;
+         // Where the parts of the mailbox lie is fixed.
+         const bool part = p.buffers[v->buffer].segment == Segment::mailbox;
+         return part ? Effect::wrong : Effect::maybe;
        }},
       {"the lanes of two nodes exchanged", 100,
        [](Program& p, std::mt19937& random) {

@@ -23,7 +23,7 @@ struct Made {
 };
 
 /// Up to `most` ops that work, each a map of up to three before it; some marked, some of the
-/// host's.
+/// host's, of which every third is called by its graph.
 Made random_ops(std::mt19937& random, uint32_t most) {
   Made made;
   Maker m;
@@ -45,12 +45,16 @@ Made random_ops(std::mt19937& random, uint32_t most) {
     if (in.empty()) in.push_back(x);
     const bool host = below(random, 8) < hosts;
     const bool outside = !host && below(random, 8) < marks;
+    ir::HostWay way = ir::HostWay::script;
+    if (host && below(random, 3) == 0) {
+      way = below(random, 3) == 0 ? ir::HostWay::node : ir::HostWay::handshake;
+    }
     ir::Graph::NewOp op{OpKind::map, ir::MapAttr{}, in};
     op.outside = outside;
     if (host) {
       const bool pure = below(random, 2) == 0;
       op.kind = OpKind::host;
-      op.attrs = ir::HostAttr{m.str("f"), pure};
+      op.attrs = ir::HostAttr{m.str("f"), pure, way};
       op.type = Maker::type({4});
       // What has effects stays in order.
       if (!pure && last_call != UINT32_MAX) made.dag.edges.emplace_back(last_call, v);
@@ -61,7 +65,8 @@ Made random_ops(std::mt19937& random, uint32_t most) {
     }
     values.push_back(m.g.add(std::move(op)));
     used.push_back(false);
-    made.dag.colours.push_back(host || outside ? Colour::host : Colour::graph);
+    const bool by_host = host && way == ir::HostWay::script;
+    made.dag.colours.push_back(by_host || outside ? Colour::host : Colour::graph);
   }
   for (uint32_t v = 0; v < n; ++v) {
     if (!used[v]) m.output("y" + std::to_string(v), values[v]);
@@ -104,7 +109,8 @@ std::string first_of(const std::vector<std::string>& found) {
 
 TEST_CASE("10,000 graphs with ops that cut: whole plans have the fewest graphs and runs") {
   std::mt19937 random(80);
-  size_t several = 0, calls = 0, streams = 0, in_order_graphs = 0, drained_runs = 0, ours = 0;
+  size_t several = 0, calls = 0, exchanges = 0, streams = 0, in_order_graphs = 0, drained_runs = 0,
+         ours = 0;
   for (int round = 0; round < 10'000; ++round) {
     const Made made = random_ops(random, 9);
     const auto [runs, graphs] = by_all_orders(made.dag);
@@ -134,6 +140,7 @@ TEST_CASE("10,000 graphs with ops that cut: whole plans have the fewest graphs a
 
     several += graphs > 1;
     calls += p.calls.size();
+    exchanges += p.exchanges.size();
     streams += p.bodies.size() - static_cast<size_t>(launched);
     const ReferencePartition program_order = in_order(made.dag),
                              drained = drain_host_first(made.dag);
@@ -145,6 +152,7 @@ TEST_CASE("10,000 graphs with ops that cut: whole plans have the fewest graphs a
   }
   CHECK(several > 1'000);
   CHECK(calls > 5'000);
+  CHECK(exchanges > 2'000);
   CHECK(streams > 2'000);
   CHECK(in_order_graphs > ours + ours / 4);
   CHECK(drained_runs > 500);

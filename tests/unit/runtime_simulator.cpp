@@ -140,7 +140,8 @@ TEST_CASE("nodes are checked when they are added") {
   refused([](auto& p) { p.kernel.gridDimX = 3; });  // not the shape that the kernel was made for
   refused([](auto& p) { p.reserved0[1] = 1; });
   refused([](auto& p) { p.reserved2 = 1; });
-  refused([](auto& p) { p.type = CU_GRAPH_NODE_TYPE_HOST; }, CUDA_ERROR_NOT_SUPPORTED);
+  refused([](auto& p) { p.type = CU_GRAPH_NODE_TYPE_MEMSET; }, CUDA_ERROR_NOT_SUPPORTED);
+  refused([](auto& p) { p.type = CU_GRAPH_NODE_TYPE_HOST; });  // with what is of a kernel's
 
   CUgraphEdgeData data{};
   data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;

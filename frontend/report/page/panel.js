@@ -276,6 +276,9 @@ function breaksView(model, choose) {
     : null;
   const cards = regionCards(model);
   if (cards.length > 0) out.push(section("Branches and loops", el("ul", { class: "cards" }, ...cards)));
+  if (doc.exchanges.length > 0) {
+    out.push(section("Host functions that graphs call", el("ul", { class: "cards" }, ...exchangeCards(doc))));
+  }
   if (doc.messages.length > 0) {
     out.push(section("Messages to the host", el("ul", { class: "cards" }, ...messageCards(doc))));
   }

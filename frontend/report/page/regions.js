@@ -147,6 +147,12 @@ function regionCards(model) {
   return [...left, ...gone];
 }
 
+/** The tab's list of host functions that run while their graph does. */
+function exchangeCards(doc) {
+  return doc.exchanges.map((x) => el("li", {}, el("b", {}, x.function), ` by ${x.way}`,
+    el("small", {}, ` ${x.place}`), el("p", {}, `${x.op}${x.pure ? "; pure" : ""}`), el("p", {}, x.why)));
+}
+
 /** The tab's list of what a launch tells the host. */
 function messageCards(doc) {
   // The last send of a launch may be there for that alone.

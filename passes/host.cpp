@@ -1,0 +1,156 @@
+#include "passes/host.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "ir/region.hpp"
+#include "passes/free_ops.hpp"
+#include "passes/levels.hpp"
+#include "passes/prices.hpp"
+
+namespace braid {
+namespace {
+
+using ir::HostWay;
+using ir::OpKind;
+using ir::ValueId;
+
+/// The ways of the host ops of one graph.
+class Ways {
+ public:
+  Ways(ir::Graph& graph, const Options& options, bool in_body)
+      : g_(graph),
+        options_(options),
+        in_body_(in_body),
+        needed_(graph.values().size(), false),
+        written_(graph.values().size(), false) {}
+
+  /// From the last op to the first, so that what comes after each is known.
+  void run() {
+    for (const ir::Op& op : g_.ops()) {
+      for (auto [before, after] : ir::versions_made(g_, op)) written_[before.index] = true;
+    }
+    outputs();
+    for (size_t i = g_.ops().size(); i-- > 0;) {
+      ir::Op& op = g_.ops()[i];
+      if (op.kind == OpKind::host) choose(op);
+      pass_on(op);
+    }
+  }
+
+ private:
+  /// Where an output has no memory of its own a kernel copies it.
+  void outputs() {
+    std::vector<bool> taken(g_.values().size(), false);
+    for (const ir::Output& o : g_.outputs) {
+      const ValueId root = memory_root(g_, o.value);
+      if (taken[root.index] || !may_be_output(g_, root)) needed_[o.value.index] = true;
+      taken[root.index] = true;
+    }
+  }
+
+  void choose(ir::Op& op) {
+    auto& attr = std::get<ir::HostAttr>(op.attrs);
+    const HostPrices us = price_host_op(g_, op, in_body_);
+    const HostWay asked = attr.way != HostWay::automatic ? attr.way : options_.host;
+    std::string why;
+    if (asked == HostWay::node && in_body_) {
+      attr.way = HostWay::handshake;
+      why = fmt::format(
+          "handshake: bodies of conditional nodes hold no host nodes; {:.1f} us against {:.1f} us "
+          "for a break",
+          us.handshake, us.broken);
+    } else if (asked != HostWay::automatic) {
+      attr.way = asked;
+      why = fmt::format("asked for: {:.1f} us by a handshake, {:.1f} us by a break", us.handshake,
+                        us.broken);
+      if (!in_body_) why += fmt::format(", {:.1f} us by a host node", us.node);
+    } else if (one_graph()) {
+      attr.way = HostWay::handshake;
+      why = fmt::format("handshake: one graph is asked for; {:.1f} us, a break {:.1f} us",
+                        us.handshake, us.broken);
+    } else if (!in_body_ && ends_the_graph(op)) {
+      attr.way = HostWay::script;
+      why = "break: no work of the GPU comes after it, so it ends no graph early";
+    } else if (us.handshake <= us.broken) {
+      attr.way = HostWay::handshake;
+      why = fmt::format("handshake: {:.1f} us against {:.1f} us for a break", us.handshake,
+                        us.broken);
+    } else {
+      attr.way = HostWay::script;
+      why = fmt::format("break: {:.1f} us against {:.1f} us for a handshake", us.broken,
+                        us.handshake);
+    }
+    attr.why = g_.strings.intern(why);
+  }
+
+  bool one_graph() const {
+    return options_.require_single_graph || options_.on_break == OnBreak::error;
+  }
+
+  /// Whether nothing that a graph holds must come after the op.
+  bool ends_the_graph(const ir::Op& op) const {
+    if (acts_on_host(g_, op) && order_needed_) return false;
+    for (uint32_t r = 0; r < op.results; ++r) {
+      if (needed_[op.result_at(r).index]) return false;
+    }
+    // Whatever replaces a version that it reads comes after it.
+    for (ValueId v : op.operands) {
+      while (g_.def(v).kind == OpKind::view || g_.def(v).kind == OpKind::read) {
+        v = g_.def(v).operands[0];
+      }
+      if (written_[v.index]) return false;
+    }
+    return true;
+  }
+
+  /// What the op says of those before it.
+  void pass_on(const ir::Op& op) {
+    const bool view = op.kind == OpKind::view || op.kind == OpKind::read;
+    // Branches and loops may become part of a graph, whatever they hold.
+    const bool device = ir::is_region(op.kind) || (is_work(op) && colour_of(op) == Colour::graph);
+    for (ValueId v : op.operands) {
+      // The host takes memory: views other than reshapes are copied for it.
+      const bool copied =
+          op.kind == OpKind::host && g_.def(memory_root(g_, v)).kind == OpKind::view;
+      if (view ? needed_[op.result.index] : device || copied) needed_[v.index] = true;
+    }
+    if (acts_on_host(g_, op)) order_needed_ = device;
+  }
+
+  ir::Graph& g_;
+  const Options& options_;
+  const bool in_body_;
+  std::vector<bool> needed_;   // by value: by work of the device
+  std::vector<bool> written_;  // by version: another one replaces it
+  bool order_needed_ = false;  // the next op that acts on the host is part of a graph
+};
+
+}  // namespace
+
+HostPrices price_host_op(const ir::Graph& graph, const ir::Op& op, bool in_body) {
+  double taken = 0, given = 0;
+  for (ValueId v : op.operands) taken += static_cast<double>(graph.type(v).bytes());
+  for (uint32_t r = 0; r < op.results; ++r) {
+    given += static_cast<double>(graph.type(op.result_at(r)).bytes());
+  }
+  const Prices& p = kPrices;
+  const double bus_us = (taken + given) / p.bus_bytes_per_us;
+  const double copies_us = (taken > 0 ? p.dma_us : 0) + (given > 0 ? p.dma_us : 0) +
+                           (taken + given) / p.dma_bytes_per_us;
+  const double turn_us = p.host_sync_us + p.graph_launch_us;
+  return {p.handshake_us + bus_us, turn_us + copies_us + (in_body ? turn_us : 0),
+          p.host_node_us + bus_us};
+}
+
+void choose_host_ways(ir::Graph& graph, const Options& options) {
+  const auto on = [&](ir::Graph& g, bool in_body, const auto& self) -> void {
+    Ways(g, options, in_body).run();
+    for (ir::Graph& body : g.bodies) self(body, true, self);
+  };
+  on(graph, false, on);
+}
+
+}  // namespace braid
