@@ -6,6 +6,7 @@
 #include "frontend/compile.hpp"
 #include "frontend/npy.hpp"
 #include "frontend/safetensors.hpp"
+#include "frontend/selection.hpp"
 #include "frontend/toml.hpp"
 #include "frontend/weights.hpp"
 #include "ir/interpret.hpp"

@@ -137,6 +137,9 @@ Tensor cast(In x, DType to);
 struct ReduceOpts {
   std::vector<int> axes{-1};  // negative from the end; empty: all
   bool keep = false;          // keep reduced axes with extent 1
+  /// i32 or i64 of shape []: of the one axis reduced, the elements before it count. Where it is 0,
+  /// max, min and mean give 0.
+  Tensor count{};
 };
 /// f16 and bf16 accumulate in f32.
 Tensor sum(In x, ReduceOpts o = {});

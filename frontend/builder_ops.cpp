@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "frontend/builder_impl.hpp"
+#include "frontend/composites.hpp"
 
 namespace braid {
 namespace {
@@ -94,6 +94,7 @@ Tensor reduce(Fn combiner, In x, ReduceOpts o) {
   const auto v = tensor(x);
   if (!v) return graph.wrap({});
   const std::string name = fmt::format("reduce_{}", info(combiner).name);
+  if (o.count.valid()) return composites::counted_reduce(combiner, x, o, name);
   const TensorType t = g.ir.type(*v);
   if (t.dtype == DType::b1 && (info(combiner).classes & kBool) == 0) {
     g.fail("E0301", fmt::format("{} takes numbers, not b1: use any or all, or cast first", name),

@@ -124,6 +124,24 @@ std::vector<CodeInfo> codes_of_models() {
       {"E0325", "a kernel without code", "name a file that can be read, or write the code",
        "The code stands in `file`, relative to the model, or in `code`.",
        "[kernels.rope]\nfile = \"rop.cu\"", "[kernels.rope]\nfile = \"rope.cu\""},
+      {"E0340", "a mask or tensor that a selection cannot take", "compare first: `gt`, `ne`, ..",
+       "`compact` takes the mask first, as `numpy.compress` does, and `masked_select` the tensor "
+       "first, as PyTorch does. Masks are b1. Indices are i32, and a scalar has no axis that one "
+       "could name.",
+       "{ out = [\"v\", \"n\"], op = \"masked_select\", in = [\"x\", \"scores\"] }",
+       "{ out = \"m\", op = \"gt\", in = [\"scores\", 0] },\n{ out = [\"v\", \"n\"], op = "
+       "\"masked_select\", in = [\"x\", \"m\"] }"},
+      {"E0341", "unique of too many elements", "take parts of it",
+       "unique compares each element with each: it needs no memory for that, but the time of a "
+       "square.",
+       "{ out = [\"v\", \"n\"], op = \"unique\", in = [\"x\"] }     # x is [1000000]",
+       "{ out = [\"v\", \"n\"], op = \"unique\", in = [\"x\"] }     # x is [16384]"},
+      {"E0342", "a count that is no i32[] or i64[], or is not of one axis",
+       "give the second result of nonzero, masked_select, unique or compact, and one axis",
+       "A reduction or softmax with a second operand takes it for the number of elements that "
+       "count along its axis.",
+       "{ out = \"s\", op = \"reduce_sum\", in = [\"x\", \"y\"] }",
+       "{ out = \"s\", op = \"reduce_sum\", in = [\"x\", \"count\"], axes = [0] }"},
       {"E0401", "a dim expression is malformed", "integers, names, + - * and parentheses",
        "Extents are integers, names of dims, or expressions over them; / stands in model files "
        "only and "

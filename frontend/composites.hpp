@@ -27,5 +27,10 @@ Tensor poison(const In& x);
 /// `row` is x without `axis`: the same values along it again. A broadcast view straight from the
 /// reduced shape, so that fusion sees one domain.
 Tensor along(Tensor row, Tensor x, int axis, const At& at);
+/// b1 of that shape: whether the index along the axis is below the count. Poison after an error,
+/// which speaks of `op`.
+Tensor within(Tensor count, const Shape& shape, int axis, std::string_view op, const At& at);
+/// A reduction with ReduceOpts::count.
+Tensor counted_reduce(Fn combiner, const In& x, ReduceOpts o, std::string_view op);
 
 }  // namespace braid::composites

@@ -15,6 +15,15 @@ Tensor mean(In x, ReduceOpts o) {
   const Tensor t = g.wrap(g.unwrap(x));
   const Tensor total = sum(at(widened(t, at)), o);
   if (g.poisoned(total)) return total;
+  if (o.count.valid()) {
+    const int axis = o.axes[0] < 0 ? o.axes[0] + t.rank() : o.axes[0];
+    const Dim extent = t.type().shape[axis];
+    Tensor count = maximum(at(o.count), at(1.0));
+    if (extent.is_const() && extent.value() > 0) {
+      count = minimum(at(count), at(static_cast<double>(extent.value())));
+    }
+    return cast(at(at(total) / at(cast(at(count), total.dtype()))), t.dtype());
+  }
   const Shape& s = t.type().shape;
   double count = 1;
   bool is_static = true;

@@ -130,6 +130,14 @@ class Expander {
   void simple_node(const Node& n, Env& env) {
     const Where where(n.place);
     const std::vector<In> in = operands(n.in, n, env);
+    if (n.kind == Node::Kind::op && n.op->build_all) {
+      std::vector<Tensor> results = build_all(n, in);
+      results.resize(n.out.size());
+      // One op may have made several: it is called as the first of them.
+      for (size_t i = results.size(); i-- > 0;) results[i].named(n.out[i].text);
+      for (size_t i = 0; i < results.size(); ++i) set(env, n, i, results[i]);
+      return;
+    }
     if (n.kind == Node::Kind::op) {
       const Tensor result = build(n, in);
       // An op that changes nothing hands back its operand, which keeps its own name.
@@ -273,6 +281,12 @@ class Expander {
     const Scope scope = graph_.scope(n.out[0].text);
     const Calling calling(graph_.impl(), n.op->name);
     return n.op->build({graph_, in, n.attrs, Where(n.place)});
+  }
+
+  std::vector<Tensor> build_all(const Node& n, const std::vector<In>& in) {
+    const Scope scope = graph_.scope(n.out[0].text);
+    const Calling calling(graph_.impl(), n.op->name);
+    return n.op->build_all({graph_, in, n.attrs, Where(n.place)});
   }
 
   bool is_operand(Tensor result, const std::vector<In>& in) {

@@ -179,13 +179,16 @@ struct OpSpec {
   bool numbers;  // operands may be numbers; a binary op then also takes `rhs`
   std::vector<AttrSpec> attrs;
   std::function<Tensor(const OpCall&)> build;
+  /// In place of `build`, for an op with several results, of which `out` names the first ones.
+  std::function<std::vector<Tensor>(const OpCall&)> build_all{};
+  int results = 1;
 };
 std::vector<OpSpec> make_op_table();
 /// The table of ops, sorted by name.
 const std::vector<OpSpec>& ops();
 const OpSpec* find_op(std::string_view name);
-/// "did you mean", which also knows what other libraries call the op.
-std::string suggest_op(std::string_view name);
+/// "did you mean", which also knows what other libraries call the op, with so many operands.
+std::string suggest_op(std::string_view name, size_t operands);
 /// Reads the attributes that `spec` allows from a node; false after a mistake.
 bool read_attrs(const OpSpec& spec, const Item& node, Types& types, Report& report, Attrs& attrs);
 

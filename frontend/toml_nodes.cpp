@@ -187,16 +187,19 @@ class NodeReader {
     const bool results = read_results(item, node);
     node.op = find_op(node.target);
     if (!node.op) {
+      const Entry* in = item.find("in");
+      const bool list = in && in->value.kind == Item::Kind::array;
       report_.error("E0202", node.place, fmt::format("unknown op '{}'", node.target),
-                    suggest_op(node.target));
+                    suggest_op(node.target, list ? in->value.items.size() : 1));
     }
     const bool attrs = node.op && read_attrs(*node.op, item, types_, report_, node.attrs);
     // With an unknown op or a misspelt key the rest would be guesses.
     if (!read_in(item, node, !node.op || node.op->numbers) || !attrs || !results) return false;
     if (!need(item, node, "out")) return false;
-    if (node.out.size() != 1) {
-      return wrong_count(node, fmt::format("op '{}' has 1 result, but 'out' names {}", node.target,
-                                           node.out.size()));
+    const auto results_of_op = static_cast<size_t>(node.op->results);
+    if (node.out.empty() || node.out.size() > results_of_op) {
+      return wrong_count(node, fmt::format("op '{}' has {}, but 'out' names {}", node.target,
+                                           count(node.op->results, "result"), node.out.size()));
     }
     const Entry* rhs = item.find("rhs");
     if (rhs) node.in.push_back({rhs->value.place, {}, rhs->value.real});

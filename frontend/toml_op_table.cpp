@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/selection.hpp"
 #include "frontend/toml_internal.hpp"
 
 namespace braid::toml_reader {
@@ -15,6 +16,7 @@ ReduceOpts reduce_opts(const OpCall& c) {
   ReduceOpts o;
   o.axes = c.get("axes", o.axes);
   o.keep = c.get("keep", false);
+  if (c.in.size() > 1) o.count = std::get<Tensor>(c.in[1].value);
   return o;
 }
 
@@ -33,7 +35,7 @@ OpSpec arg_op(std::string name, Tensor (*build)(In, ArgOpts)) {
 OpSpec reduce_op(std::string name, Tensor (*build)(In, ReduceOpts)) {
   return {std::move(name),
           1,
-          1,
+          2,
           false,
           {{"axes", K::integers}, {"keep", K::boolean}},
           [build](const OpCall& c) { return build(c.in[0], reduce_opts(c)); }};
@@ -103,6 +105,37 @@ OpSpec scatter_op(std::string name, std::optional<Fn> combine) {
   return {std::move(name), 3, 3, false, {{"axis", K::integer}}, [combine](const OpCall& c) {
             return scatter(c.in[0], c.in[1], c.in[2], {axis_of(c, 0), combine});
           }};
+}
+
+/// An op whose size the device decides.
+OpSpec selection(std::string name, int operands, int results,
+                 std::function<std::vector<Tensor>(const OpCall&)> build) {
+  return {std::move(name), operands, operands, false, {}, {}, std::move(build), results};
+}
+
+void add_selections(std::vector<OpSpec>& table) {
+  const auto both = [](const Selected& s) { return std::vector{s.values, s.count}; };
+  table.push_back(selection("compact", 2, 2,
+                            [both](const OpCall& c) { return both(compact(c.in[0], c.in[1])); }));
+  table.push_back(
+      selection("nonzero", 1, 2, [both](const OpCall& c) { return both(nonzero(c.in[0])); }));
+  table.push_back(selection("flatnonzero", 1, 2,
+                            [both](const OpCall& c) { return both(flatnonzero(c.in[0])); }));
+  table.push_back(selection("masked_select", 2, 2, [both](const OpCall& c) {
+    return both(masked_select(c.in[0], c.in[1]));
+  }));
+  table.push_back(selection("unique", 1, 3, [](const OpCall& c) {
+    const Unique u = unique(c.in[0]);
+    return std::vector{u.values, u.count, u.inverse};
+  }));
+  table.push_back({"valid",
+                   1,
+                   1,
+                   false,
+                   {{"shape", K::shape, true}, {"axis", K::integer}},
+                   [](const OpCall& c) {
+                     return valid(c.in[0], c.get("shape", std::vector<DimArg>{}), axis_of(c, 0));
+                   }});
 }
 
 /// The scope is that of the node already.
@@ -227,8 +260,9 @@ std::vector<OpSpec> make_op_table() {
        false,
        {{"dtype", K::dtype, true}, {"shape", K::shape, true}, {"value", K::number, true}},
        [](const OpCall& c) { return c.graph.full(type_of(c), c.get("value", 0.0), c.where); }});
-  table.push_back({"softmax", 1, 1, false, {{"axis", K::integer}}, [](const OpCall& c) {
-                     return softmax(c.in[0], axis_of(c, -1));
+  table.push_back({"softmax", 1, 2, false, {{"axis", K::integer}}, [](const OpCall& c) {
+                     return c.in.size() < 2 ? softmax(c.in[0], axis_of(c, -1))
+                                            : softmax(c.in[0], axis_of(c, -1), c.in[1]);
                    }});
   table.push_back({"layer_norm", 3, 3, false, {{"eps", K::number}}, [](const OpCall& c) {
                      return layer_norm(c.in[0], c.in[1], c.in[2], c.get("eps", 1e-5));
@@ -280,6 +314,7 @@ std::vector<OpSpec> make_op_table() {
     if (s.combiner) table.push_back(scatter_op(fmt::format("scatter_{}", s.name), s.fn));
   }
   add_random_ops(table);
+  add_selections(table);
   std::sort(table.begin(), table.end(),
             [](const OpSpec& a, const OpSpec& b) { return a.name < b.name; });
   return table;

@@ -16,13 +16,17 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"all", "reduce_all"},
     {"any", "reduce_any"},
     {"arange", "iota"},
+    {"argwhere", "nonzero"},
     {"astype", "cast"},
     {"bernoulli", "random_bernoulli"},
+    {"boolean_mask", "compact"},
+    {"compress", "compact"},
     {"concatenate", "concat"},
     {"dense", "linear"},
     {"dot", "matmul"},
     {"equal", "eq"},
     {"expand_dims", "unsqueeze"},
+    {"extract", "masked_select"},
     {"greater", "gt"},
     {"greater_equal", "ge"},
     {"index_add", "scatter_add"},
@@ -120,7 +124,8 @@ const OpSpec* find_op(std::string_view name) {
   return it != ops().end() && it->name == name ? &*it : nullptr;
 }
 
-std::string suggest_op(std::string_view name) {
+std::string suggest_op(std::string_view name, size_t operands) {
+  if (name == "where" && operands == 1) return "did you mean 'nonzero'?";
   for (const auto& [theirs, ours] : kSynonyms) {
     if (theirs == name) return fmt::format("did you mean '{}'?", ours);
   }

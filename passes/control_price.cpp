@@ -71,7 +71,6 @@ class Pricer {
         break;
       case OpKind::kernel:
       case OpKind::library:
-      case OpKind::compact:
         price_.apart = true;
         break;
       default:

@@ -43,7 +43,7 @@ struct BodyPrice {
   bool sends = false;
   bool regions = false;  // branches or loops are left in it
   bool on_host = false;  // it, or a body in it, has to be driven by the host
-  bool apart = false;    // has kernels that no guard can turn off: the user's, compactions
+  bool apart = false;    // has kernels that no guard can turn off: the user's
 
   bool leaf() const { return !regions && !on_host && host_ops == 0 && !apart; }
   bool pure() const { return leaf() && !sends; }

@@ -18,14 +18,17 @@ bool in_memory(const ir::Graph& graph, ValueId v) {
   return kind != OpKind::view && !is_inline(graph, root);
 }
 
-/// Whether the op takes its operands as they lie in memory.
-bool takes_memory(const ir::Op& op) {
+/// Whether the op takes operand `k` as it lies in memory.
+bool takes_memory(const ir::Op& op, size_t k) {
+  if (op.kind == OpKind::compact) return k == 0;  // rows are computed by index
   return op.kind == OpKind::host || ir::is_region(op.kind) || ir::runs_code(op.kind);
 }
 
 bool needs_copies(const ir::Graph& graph, const ir::Op& op) {
-  return takes_memory(op) && !std::all_of(op.operands.begin(), op.operands.end(),
-                                          [&](ValueId v) { return in_memory(graph, v); });
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    if (takes_memory(op, k) && !in_memory(graph, op.operands[k])) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -44,8 +47,9 @@ void place_host_operands(ir::Graph& graph) {
   for (uint32_t i = 0; i < ops.size(); ++i) {
     const ir::Op& op = ops[i];
     std::vector<ValueId> operands;
-    for (ValueId v : op.operands) {
-      if (!takes_memory(op) || in_memory(graph, v)) {
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const ValueId v = op.operands[k];
+      if (!takes_memory(op, k) || in_memory(graph, v)) {
         operands.push_back(to[v.index]);
         continue;
       }

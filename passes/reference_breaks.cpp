@@ -163,6 +163,7 @@ class Walker {
       return op.kind == OpKind::branch ? BreakRule::branch : BreakRule::loop;
     }
     if (op.kind == OpKind::host || op.outside) return BreakRule::host;
+    if (op.kind == OpKind::compact) return BreakRule::size;
     const auto* send = std::get_if<ir::SendAttr>(&op.attrs);
     if (!send) return std::nullopt;
     constexpr std::array kRules{BreakRule::print, BreakRule::item, BreakRule::check};
@@ -217,9 +218,9 @@ class Walker {
 }  // namespace
 
 std::string_view text_of(BreakRule rule) {
-  constexpr std::array<std::string_view, 6> kTexts{
-      "an if on data", "a while on data",     "a print",
-      "an item()",     "a check that raises", "a function of the host"};
+  constexpr std::array<std::string_view, 7> kTexts{
+      "an if on data",       "a while on data",        "a print",       "an item()",
+      "a check that raises", "a function of the host", "a size on data"};
   return kTexts[static_cast<size_t>(rule)];
 }
 

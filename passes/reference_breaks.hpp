@@ -19,6 +19,8 @@ enum class BreakRule : uint8_t {
   item = 3,    // `.item()`: capture_scalar_outputs is off unless somebody sets it
   check = 4,  // `if not ...: raise`. A bare `assert` becomes an op (pytorch pull 98878) and is none
   host = 5,   // a Python function that is no op, and what torch.compiler.disable keeps out
+  size =
+      6,  // nonzero and the like: capture_dynamic_output_shape_ops is off unless somebody sets it
 };
 /// "an if on data", "a print".
 std::string_view text_of(BreakRule rule);

@@ -40,6 +40,11 @@ class Why {
       return fmt::format("they are in different runs, {} and {}", group(from_).level,
                          group(to_).level);
     }
+    for (uint32_t g : {from_, to_}) {
+      if (group(g).family == FamilyId::compact) {
+        return fmt::format("{} is a kernel of its own", name(group(g).ops.front()));
+      }
+    }
     for (OpId id : group(to_).ops) {
       const ir::Op& op = g_.op(id);
       for (size_t i = 0; i < op.operands.size(); ++i) {

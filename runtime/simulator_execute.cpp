@@ -142,10 +142,12 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
   ir::TensorMap outputs;
   ir::Observed sent;
   try {
+    // A kernel of the mailbox hands its call over; a reference is called here.
+    const bool refers = record.mail == Mail::none && call.references;
     std::optional<InHostCall> inside;
-    if (call.references) inside.emplace();
+    if (refers) inside.emplace();
     outputs = ir::interpret(record.body, inputs, params, ir::Rounding::wide,
-                            call.references ? *call.references : functions, &sent);
+                            refers ? *call.references : functions, &sent);
   } catch (const std::bad_alloc&) {
     fail(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: this machine's memory is used up", who));
     return false;

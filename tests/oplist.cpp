@@ -25,6 +25,7 @@ std::vector<OpCase> OpList::run() {
   masked_attention();
   random_shapes();
   grouped();
+  selections();
   return std::move(cases_);
 }
 

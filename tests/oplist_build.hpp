@@ -115,6 +115,8 @@ class OpList {
   void arrangements();
   void norms_and_losses();
   void masked_attention();
+  // oplist_select.cpp
+  void selections();
   // oplist_group.cpp
   void grouped();
   // oplist_shapes.cpp

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "frontend/report/report_exchanges.hpp"
+#include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -349,7 +350,9 @@ std::string kernel_text(const Program& p, const Node& node) {
     out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
                        human_bytes(k.bytes_moved), node.estimate_us);
   }
-  return out + (uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n");
+  out += uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n";
+  const std::string room = room_text(k);
+  return out + (room.empty() ? "" : "  sized by the device: " + room + "\n");
 }
 
 std::string explain_node(const Program& p, const PlanIndex& index, Ref r, const WhyApart& why) {

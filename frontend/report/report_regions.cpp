@@ -227,6 +227,25 @@ void add_avoided(const Program& p, std::vector<Avoided>& avoided) {
     if (m.kind == ir::MessageKind::check && m.text.empty()) continue;  // it ends each launch
     avoided.push_back({m.op, m.place, how_of(m, alone)});
   }
+  for (const Body& b : p.bodies) {
+    for (const Node& n : b.nodes) {
+      if (b.stream || n.kernel >= p.kernels.size()) continue;
+      const std::string room = room_text(p.kernels[n.kernel]);
+      for (size_t i = 0; !room.empty() && i < n.ops.size(); ++i) {
+        avoided.push_back({n.ops[i], n.place, "sized by the device: " + room});
+      }
+    }
+  }
+}
+
+std::string room_text(const Kernel& k) {
+  for (const ir::Op& op : k.body.ops()) {
+    if (op.kind != ir::OpKind::compact) continue;
+    const int64_t n = k.body.type(op.result).shape[0].value();
+    return fmt::format("room for {}, the number of those that count stays in memory",
+                       counted(static_cast<size_t>(n), "row"));
+  }
+  return {};
 }
 
 std::string regions_text(const Report& r) {

@@ -13,8 +13,11 @@ namespace braid::report {
 std::vector<RegionRow> region_rows(const Program& p);
 /// Of a script; regions nest, so sides are followed to the end.
 Launched launched_by(const Program& p, const std::vector<Step>& script);
-/// Branches and loops that are plain kernels or conditional nodes, and messages.
+/// Branches and loops that are plain kernels or conditional nodes, messages, and what only the
+/// device knows the size of.
 void add_avoided(const Program& p, std::vector<Avoided>& avoided);
+/// Of such a kernel, how much its results may be: "room for 512 rows, ..". Else empty.
+std::string room_text(const Kernel& k);
 
 /// A table of the regions, with the warning of ArmedBodies below it; empty for none.
 std::string regions_text(const Report& r);

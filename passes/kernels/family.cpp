@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ir/diagnostic.hpp"
+#include "passes/kernels/compact.hpp"
 #include "passes/kernels/dot.hpp"
 #include "passes/kernels/exchange.hpp"
 #include "passes/kernels/in_place.hpp"
@@ -23,6 +24,8 @@ constexpr Family kFamilies[] = {
     {"fetch", fetch_refuses, fetch_emit, nothing_in_place, exchange_work},
     // Nobody knows what the code does.
     {"user", user_refuses, user_emit, nothing_in_place, user_work},
+    // A block reads rows where another one may have written by then.
+    {"compact", compact_refuses, compact_emit, nothing_in_place, compact_work},
 };
 
 }  // namespace

@@ -470,8 +470,8 @@ __device__ inline T braid_slice_reduce(T x, void* memory, F combine) {
 
 std::string_view prelude_intrinsics() { return kIntrinsics; }
 std::string_view prelude_portable() {
-  static const std::string text = std::string(kPortable) + std::string(prelude_messages()) +
-                                  std::string(prelude_mailbox());
+  static const std::string text =
+      std::string(kPortable) + std::string(prelude_messages()) + std::string(prelude_mailbox());
   return text;
 }
 

@@ -49,7 +49,7 @@ class Suite {
     }
     if (!args_.examples.empty()) {
       for (const char* file : {"mlp.toml", "mlp_bf16.toml", "encoder.toml", "towers.toml",
-                               "randwire.toml", "nasnet_cell.toml"}) {
+                               "randwire.toml", "nasnet_cell.toml", "sparse_attention.toml"}) {
         attempt(file, [&, file] {
           const TomlModel model = load_toml(args_.examples + "/" + file);
           const bool half = std::string(file).find("bf16") != std::string::npos;

@@ -30,7 +30,8 @@ namespace {
 
 const std::filesystem::path kRoot = BRAID_SOURCE_DIR;
 const std::filesystem::path kGolden = kRoot / "tests" / "golden";
-constexpr std::array<std::string_view, 4> kExamples = {"encoder", "mlp", "mlp_bf16", "towers"};
+constexpr std::array<std::string_view, 5> kExamples = {"encoder", "mlp", "mlp_bf16",
+                                                       "sparse_attention", "towers"};
 
 bool blessing() {
   const char* set = std::getenv("BRAID_BLESS");

@@ -133,7 +133,9 @@ void run_random(uint64_t seed, test::RandomGraphOptions options, Counts& counts)
 TEST_CASE("random graphs of everything run as the interpreter says") {
   Counts counts;
   for (int seed = 1; seed <= test::rounds(600); ++seed) {
-    run_random(static_cast<uint64_t>(seed), {}, counts);
+    test::RandomGraphOptions options;
+    if (seed % 3 == 0) options.compact = 6;
+    run_random(static_cast<uint64_t>(seed), options, counts);
   }
   CHECK(counts.scalars > test::rounds(50));
   CHECK(counts.nodes > test::rounds(1000));
@@ -146,6 +148,7 @@ TEST_CASE("random graphs with host calls and ops outside graphs run as the inter
     test::RandomGraphOptions options;
     options.host = seed % 4 == 0 ? 0 : 2 + seed % 16;
     options.outside = seed % 3 == 0 ? 0 : 1 + seed * 7 % 20;
+    options.compact = seed % 2 == 0 ? 0 : 10;
     run_random(seed, options, counts);
   }
   CHECK(counts.calls > test::rounds(300));

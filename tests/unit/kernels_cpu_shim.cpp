@@ -91,6 +91,17 @@ constexpr std::string_view kShim = R"cpp(
     braid_host.warp_barrier();
     return y;
   }
+  static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+  static inline int __ffs(unsigned x) { return __builtin_ffs((int)x); }
+  static inline int __shfl_up_sync(unsigned, int x, int distance) {
+    memcpy(&braid_lanes[threadIdx.x], &x, sizeof x);
+    braid_host.warp_barrier();
+    int y = x;
+    if ((int)threadIdx.x % 32 >= distance)
+      memcpy(&y, &braid_lanes[threadIdx.x - (unsigned)distance], sizeof y);
+    braid_host.warp_barrier();
+    return y;
+  }
 
   // ---- Tensor cores and asynchronous copies ----
   static void braid_fail(const char* why) {

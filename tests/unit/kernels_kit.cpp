@@ -112,6 +112,10 @@ Body::V Body::scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis)
                     .attrs = ir::ScatterAttr{axis, fn},
                     .operands = {x, indices, updates}});
 }
+Body& Body::compact(V mask, V rows) {
+  const V made = graph.add({.kind = ir::OpKind::compact, .operands = {mask, rows}});
+  return out(made).out({made.index + 1});
+}
 std::vector<Body::V> Body::host(std::string_view function, std::vector<V> operands,
                                 std::vector<TensorType> results) {
   const ir::HostAttr attr{.function = graph.strings.intern(function),

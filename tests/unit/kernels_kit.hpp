@@ -40,6 +40,8 @@ class Body {
   V concat(std::vector<V> vs, int axis);
   V gather(V table, V indices, int axis);
   V scatter(std::optional<Fn> fn, V x, V indices, V updates, int axis);
+  /// Both results are outputs.
+  Body& compact(V mask, V rows);
   /// A host op; gives its results.
   std::vector<V> host(std::string_view function, std::vector<V> operands,
                       std::vector<TensorType> results);
@@ -57,7 +59,7 @@ class Body {
 
 struct KernelCase {
   std::string name;    // a C identifier
-  std::string family;  // "row" or "dot"
+  std::string family;  // "row", "dot" or "compact"
   ir::Graph body;
   bool local_memory = false;  // allowed to use it
   uint32_t parts = 1;
@@ -74,6 +76,7 @@ struct KernelCase {
 /// One case per thing that the families must get right.
 std::vector<KernelCase> row_cases();
 std::vector<KernelCase> dot_cases();
+std::vector<KernelCase> compact_cases();
 
 /// Emits every case, compiles them with NVRTC for sm_80 and sm_90 and fails the running test if
 /// one is refused, does not compile, or uses local memory.

@@ -91,6 +91,20 @@ TEST_CASE("reference breaks: a message ends a graph, and what follows is another
   }
 }
 
+TEST_CASE("reference breaks: what only data decides the size of ends a graph") {
+  const ReferenceGraphs r = of(R"(%0: f32[4] = input "x"
+%1: b1[4] = gt %0, %0
+%2: f32[4], %3: i32[] = compact %1, %0 "chosen"
+%4: f32[4] = exp %2
+output "y" %4
+)");
+  CHECK(numbers(r) == Numbers{2, 1, 0});
+  REQUIRE(r.where.size() == 1);
+  CHECK(r.where[0].rule == BreakRule::size);
+  CHECK(text_of(r.where[0].rule) == "a size on data");
+  CHECK(r.where[0].op == "chosen (compact)");
+}
+
 TEST_CASE("reference breaks: nothing to say of a plain graph, or of none") {
   const ReferenceGraphs r = of("%0: f32[4] = input \"x\"\n%1: f32[4] = exp %0\noutput \"y\" %1\n");
   CHECK(numbers(r) == Numbers{1, 0, 0});
