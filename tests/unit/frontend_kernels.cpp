@@ -459,7 +459,7 @@ TEST_CASE("kernels: warnings of old values and of what nothing uses") {
   CHECK(warnings("  { out = \"s\", op = \"add\", in = [\"x\", \"c\"] },\n", "s") == "E0508:7 ");
   CHECK(warnings("  { kernel = \"add\", in = [\"x\", \"x\"], out = [\"y\", \"n\"] },\n"
                  "  { out = \"s\", op = \"add\", in = [\"x\", \"c\"] },\n",
-                 "s") == "E0508:13 ");
+                 "s") == "E0508:14 ");
 }
 
 TEST_CASE("kernels: the C++ of a plan has the parameters in the function's order") {
