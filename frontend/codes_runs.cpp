@@ -163,24 +163,6 @@ std::vector<CodeInfo> codes_of_runs() {
        "It runs inside a launch, which holds locks that such a call would wait for.",
        "[&](auto in, auto out) { other.run(inputs); }",
        "[&](auto in, auto out) { queue.push(in[0]); }"},
-      {"E0870", "a host function failed that a graph calls", "mend what it says it threw",
-       "The ticket of the launch says so. The graph went on with zeros in place of the results, "
-       "and "
-       "no other function was called for that launch: what it wrote into outputs and params means "
-       "nothing. Later launches are not concerned.",
-       "[](auto in, auto out) { throw std::runtime_error(\"no more data\"); }",
-       "[](auto in, auto out) { out[0].set(0, next()); }"},
-      {"E0871", "a host function that a graph calls did not answer in time",
-       "let it not call CUDA nor wait for a launch, or give it longer: HostOptions::deadline",
-       "The graph waits for it and keeps the GPU, so it waits 10 s unless told otherwise. The "
-       "launch "
-       "went on with zeros, and so did those behind it that were under way, without a call.",
-       "[&](auto in, auto out) { queue.wait_for_the_next_launch(out[0]); }",
-       "[&](auto in, auto out) { queue.take_if_there(out[0]); }"},
-      {"E0872", "a launch while a host function has not returned that did not answer in time",
-       "launch again when it has returned", "Its executable is usable again from then on.",
-       "while (true) try { e.launch().wait(); } catch (const braid::Error&) {}",
-       "while (true) try { e.launch().wait(); } catch (const braid::Error&) { wait_a_little(); }"},
       {"E0860", "a check in the model failed", "print what it takes, or what that is computed from",
        "The launch ran to its end, and later launches are not concerned; waiting for this one "
        "tells.",
@@ -200,6 +182,24 @@ std::vector<CodeInfo> codes_of_runs() {
        "The executable waits for the function; stores and other executables are free.",
        "[&](const Message& m) { executable.run(inputs); }",
        "[&](const Message& m) { queue.push(m); }"},
+      {"E0870", "a host function failed that a graph calls", "mend what it says it threw",
+       "The ticket of the launch says so. The graph went on with zeros in place of the results, "
+       "and "
+       "no other function was called for that launch: what it wrote into outputs and params means "
+       "nothing. Later launches are not concerned.",
+       "[](auto in, auto out) { throw std::runtime_error(\"no more data\"); }",
+       "[](auto in, auto out) { out[0].set(0, next()); }"},
+      {"E0871", "a host function that a graph calls did not answer in time",
+       "let it not call CUDA nor wait for a launch, or give it longer: HostOptions::deadline",
+       "The graph waits for it and keeps the GPU, so it waits 10 s unless told otherwise. The "
+       "launch "
+       "went on with zeros, and so did those behind it that were under way, without a call.",
+       "[&](auto in, auto out) { queue.wait_for_the_next_launch(out[0]); }",
+       "[&](auto in, auto out) { queue.take_if_there(out[0]); }"},
+      {"E0872", "a launch while a host function has not returned that did not answer in time",
+       "launch again when it has returned", "Its executable is usable again from then on.",
+       "while (true) try { e.launch().wait(); } catch (const braid::Error&) {}",
+       "while (true) try { e.launch().wait(); } catch (const braid::Error&) { wait_a_little(); }"},
       {"E0879", "a program whose graphs call host functions cannot be written as C++",
        "compile it with `--host=break`",
        "`--format=cpp` writes the driver calls of a plan. Where a graph waits for the host, a "

@@ -192,7 +192,8 @@ class Expander {
       if (!p.is_operand()) continue;
       const std::string& name = n.in[in.size()].name;
       const bool changed = p.role == KernelParameter::Role::inout &&
-                           std::find(n.changes.begin(), n.changes.end(), name) != n.changes.end();
+                           std::any_of(n.changes.begin(), n.changes.end(),
+                                       [&](const auto& c) { return c.param == name; });
       in.emplace_back(changed ? env.params.at(name) : find(env, name), where);
     }
     const std::vector<Tensor> results = graph_.kernel(k.spec, std::move(in), where);

@@ -240,8 +240,12 @@ struct Node {
   DimArg workspace = 0;            // library
   std::string reference{};         // library
   ir::HostWay way = ir::HostWay::automatic;
-  std::vector<std::string> changes{};  // kernel and library: params that it changes in place
-  bool outside = false;                // `graph = false`
+  struct Change {
+    std::string param;
+    size_t out;  // which name of `out` its new value has, if there are so many
+  };
+  std::vector<Change> changes{};  // kernel and library: params that it changes in place
+  bool outside = false;           // `graph = false`
   /// Branches: then and else, or the cases. Loops: the body and, if there is one, the condition.
   std::vector<BodyUse> bodies{};
   size_t stacked = 0;             // loops: how many of `out`, the last ones, are stacked rows

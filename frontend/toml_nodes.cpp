@@ -268,14 +268,18 @@ class NodeReader {
       const std::optional<std::vector<Operand>> changed = read_operands(*e);
       if (!changed) return false;
       node.inout = changed->size();
-      for (const Operand& o : *changed) {
+      for (size_t i = 0; i < changed->size(); ++i) {
+        const std::string& name = (*changed)[i].name;
         const bool param = std::any_of(around_.params.begin(), around_.params.end(),
-                                       [&](const Declaration& d) { return d.name.text == o.name; });
-        if (param) node.changes.push_back(o.name);
+                                       [&](const Declaration& d) { return d.name.text == name; });
+        if (param) node.changes.push_back({name, i});
       }
       node.in.insert(node.in.end(), changed->begin(), changed->end());
     }
-    return keys && results && read_library_attrs(item, types_, report_, node);
+    if (!read_library_attrs(item, types_, report_, node)) return false;
+    // New values are named behind the results.
+    for (Node::Change& c : node.changes) c.out += node.results.size();
+    return keys && results;
   }
 
   bool read_kernel(const Item& item, Node& node) {
@@ -455,7 +459,8 @@ NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types,
   NodeReader reader(around, types, report);
   for (const Item& item : nodes.items) {
     Node node = reader.read(item);
-    std::vector<std::string> changes = node.changes;
+    std::vector<std::string> changes;
+    for (const Node::Change& c : node.changes) changes.push_back(c.param);
     if (node.kind == Node::Kind::assign || node.kind == Node::Kind::update) {
       changes.push_back(node.target);
     }

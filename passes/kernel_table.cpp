@@ -24,15 +24,21 @@ namespace {
 using ir::OpId;
 using ir::OpKind;
 
+/// A name as part of a C identifier, as far as 32 characters go.
+std::string identifier(std::string_view name) {
+  std::string text(name.substr(0, 32));
+  for (char& c : text) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return text;
+}
+
 /// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
 std::string describe(const ir::Graph& graph, const Group& group, std::string_view family) {
   std::string text;
   std::vector<std::string> seen;
   if (const auto* user = std::get_if<ir::KernelAttr>(&graph.op(group.ops[0]).attrs)) {
-    text = "_" + std::string(graph.strings[user->name].substr(0, 32));
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) || c > 127; }, '_');
-    return text;
+    return "_" + identifier(graph.strings[user->name]);
   }
   for (OpId id : group.ops) {
     const std::string m = kind_label(graph, graph.op(id));
@@ -41,15 +47,6 @@ std::string describe(const ir::Graph& graph, const Group& group, std::string_vie
     if (m == family) continue;
     if (text.size() + 1 + m.size() > 32) break;
     text += "_" + m;
-  }
-  return text;
-}
-
-/// A name as part of a C identifier, as far as 32 characters go.
-std::string identifier(std::string_view name) {
-  std::string text(name.substr(0, 32));
-  for (char& c : text) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   return text;
 }
