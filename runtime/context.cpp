@@ -94,6 +94,11 @@ void Context::give_back(Gate::GiveBack call, bool waits, int64_t bytes) noexcept
   if (pushed) driver->cuCtxPopCurrent(&popped);
 }
 
+void Context::look(CUstream stream) {
+  const CUresult result = driver->cuStreamQuery(stream);
+  if (result != CUDA_ERROR_NOT_READY) check(result, "cuStreamQuery");
+}
+
 void Context::raise(CUresult result, const char* call, const std::string& what) {
   std::string detail = what;
   const bool reported = is_sticky(result) || result == CUDA_ERROR_OUT_OF_MEMORY;

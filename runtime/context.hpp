@@ -34,6 +34,8 @@ struct Context {
     if (lost_) raise_lost();
   }
   bool lost() const { return lost_; }
+  /// Finds out whether the context is lost, without waiting: throws CudaError. It must be current.
+  void look(CUstream stream);
   /// Makes a call that gives something back, through the gate. See Gate::give_back.
   void give_back(Gate::GiveBack call, bool waits, int64_t bytes) noexcept;
   /// Does what the gate has queued, if it can be done now. The context must be current.

@@ -156,7 +156,7 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
   Driver& driver = *context->driver;
   Store::Impl& shared = *store.impl();
   MarkPtr mark = shared.events->take();
-  if (mailbox) exchanged = mailbox->begin();  // may wait, so before anybody's lock
+  if (mailbox) exchanged = mailbox->begin(on);  // may wait, so before anybody's lock
   // Held until the launch is in the store's books: nobody may slip in between.
   std::unique_lock<std::mutex> books(shared.mutex, std::defer_lock);
   if (!program.params.empty()) books.lock();
@@ -175,6 +175,7 @@ MarkPtr Executable::Impl::enqueue(CUstream on, LaunchMode mode) {
   } catch (...) {
     // Part of it may run, and there is no mark that others could wait for.
     driver.cuStreamSynchronize(on);
+    if (last) driver.cuEventSynchronize(last->event());
     if (mailbox) mailbox->abandon(*exchanged);
     if (ring) ring->abandon(*launched, on);
     throw;

@@ -57,7 +57,7 @@ void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions
   calls = runtime::HostCalls(context, program, host_functions);
   flags = runtime::HostFlags(context, program);
   // Loading waits in the driver for kernels that wait for the host, so it waits here first.
-  const runtime::Gate::Quiet quiet(context->gate);
+  const runtime::Gate::Quiet quiet(context->gate, [this] { context->look(stream.get()); });
   load_kernels(host_functions);
   libraries_called = runtime::LibraryCalls(context, program, library_functions, functions);
   make_graphs();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <thread>
 
 #include "ir/diagnostic.hpp"
@@ -40,23 +41,36 @@ bool Gate::spinning() const {
          std::any_of(spins_.begin(), spins_.end(), [](const Spins* s) { return s->pending(); });
 }
 
-void Gate::wait_for_quiet(std::unique_lock<std::mutex>& lock) {
+void Gate::wait_for_quiet(std::unique_lock<std::mutex>& lock, const Look& look) {
+  ++quiet_;
   // The ends of launches are words in memory: nobody could tell.
-  while (spinning()) {
+  for (int turn = 1; spinning(); ++turn) {
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
+    std::exception_ptr lost;
+    try {
+      if (turn % 100 == 0) look();
+    } catch (...) {
+      lost = std::current_exception();
+    }
     lock.lock();
+    if (!lost) continue;
+    leave();
+    std::rethrow_exception(lost);
   }
 }
 
-void Gate::enter(Spins& spins, Driver& driver) {
+void Gate::leave() {
+  --quiet_;
+  open_.notify_all();
+}
+
+void Gate::enter(Spins& spins, Driver& driver, const Look& look) {
   std::unique_lock lock(mutex_);
   open_.wait(lock, [this] { return quiet_ == 0; });
   if (queued_bytes_ > kMostQueued) {
-    ++quiet_;
-    wait_for_quiet(lock);
-    --quiet_;
-    open_.notify_all();
+    wait_for_quiet(lock, look);
+    leave();
   }
   drain_locked(driver);
   spins.launched.fetch_add(1, std::memory_order_relaxed);
@@ -89,17 +103,15 @@ void Gate::drain_locked(Driver& driver) {
   queued_ = false;
 }
 
-Gate::Quiet::Quiet(Gate& gate) : gate_(gate) {
+Gate::Quiet::Quiet(Gate& gate, const Look& look) : gate_(gate) {
   InHostCall::refuse();
   std::unique_lock lock(gate_.mutex_);
-  ++gate_.quiet_;
-  gate_.wait_for_quiet(lock);
+  gate_.wait_for_quiet(lock, look);
 }
 
 Gate::Quiet::~Quiet() {
   const std::lock_guard lock(gate_.mutex_);
-  --gate_.quiet_;
-  gate_.open_.notify_all();
+  gate_.leave();
 }
 
 }  // namespace braid::runtime

@@ -48,6 +48,9 @@ struct Spins {
 class Gate {
  public:
   using GiveBack = std::function<void(Driver&)>;
+  /// Called now and then by who waits for launches to end; throws if the context is lost, where
+  /// none ever says that it has ended.
+  using Look = std::function<void()>;
 
   /// `lost`: of the context; nothing waits in a lost one.
   explicit Gate(const std::atomic<bool>& lost) : lost_(lost) {}
@@ -56,7 +59,7 @@ class Gate {
   void remove(const Spins& spins);
   /// Before a launch whose kernels may wait: counts it in `spins`. Waits while somebody is in a
   /// Quiet, and for all such launches to end where too much is queued.
-  void enter(Spins& spins, Driver& driver);
+  void enter(Spins& spins, Driver& driver, const Look& look);
   /// Makes a call that gives something back, now or when it can be done. `waits`: the driver makes
   /// it wait for kernels. `bytes`: what is kept until then. The context must be current, except
   /// inside a host function.
@@ -68,7 +71,7 @@ class Gate {
   /// While it lives no kernel waits for the host. Throws Error E0851 in a host function.
   class Quiet {
    public:
-    explicit Quiet(Gate& gate);
+    Quiet(Gate& gate, const Look& look);
     ~Quiet();
     Quiet(const Quiet&) = delete;
     Quiet& operator=(const Quiet&) = delete;
@@ -79,7 +82,9 @@ class Gate {
 
  private:
   bool spinning() const;
-  void wait_for_quiet(std::unique_lock<std::mutex>& lock);
+  /// Keeps new launches out until `leave`, unless `look` throws.
+  void wait_for_quiet(std::unique_lock<std::mutex>& lock, const Look& look);
+  void leave();
   void drain_locked(Driver& driver);
 
   const std::atomic<bool>& lost_;

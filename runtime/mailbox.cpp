@@ -142,9 +142,9 @@ CUDA_HOST_NODE_PARAMS_v2 Mailbox::host_node(uint32_t exchange) {
   return {run_host_node, &sites_[exchange]};
 }
 
-Mailbox::LaunchPtr Mailbox::begin() {
+Mailbox::LaunchPtr Mailbox::begin(CUstream on) {
   auto launch = std::make_shared<Launch>();
-  context_->gate.enter(spins_, *context_->driver);
+  context_->gate.enter(spins_, *context_->driver, [&] { context_->look(on); });
   const std::lock_guard lock(mutex_);
   settle(ended());
   launch->number = next_++;
@@ -286,11 +286,11 @@ void Mailbox::close() {
     registry.all.erase(this);
   }
   context_->gate.remove(spins_);
+  device_ = {};  // not under the lock, which what runs inside the driver takes
   std::unique_lock lock(mutex_);
   if (!memory_) return;
   close_lines();
   launches_.clear();
-  device_ = {};
   if (leave_until_ == Clock::time_point{}) leave_until_ = Clock::now() + most_to_leave(options_);
   while (!ended_) {
     if (calling_ && Clock::now() > leave_until_) {

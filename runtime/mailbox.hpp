@@ -63,9 +63,9 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   /// What the host node of an exchange gets. Valid as long as the mailbox.
   CUDA_HOST_NODE_PARAMS_v2 host_node(uint32_t exchange);
 
-  /// To be called before anything of a launch is enqueued, in the order of launches. May wait at
-  /// the context's gate.
-  LaunchPtr begin();
+  /// To be called before anything of a launch is enqueued on `on`, in the order of launches. May
+  /// wait at the context's gate.
+  LaunchPtr begin(CUstream on);
   /// Enqueues what must stand before and behind a launch. `start` throws Error E0872 while a
   /// function has not returned that did not answer in time.
   void start(CUstream on);

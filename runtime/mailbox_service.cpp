@@ -17,7 +17,7 @@ constexpr microseconds kLinger{100};
 
 void relax() {
 #if defined(__x86_64__)
-  for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
+  __builtin_ia32_pause();
 #else
   std::this_thread::yield();
 #endif
@@ -28,7 +28,7 @@ void relax() {
 /// An answer comes within a microsecond where a launch asks all the time, and the processor is free
 /// for others where it asks seldom.
 void Mailbox::pause(Clock::duration idle) const {
-  if (idle < microseconds(20)) {
+  if (idle < microseconds(50)) {
     relax();
   } else if (idle < milliseconds(20)) {
     std::this_thread::yield();

@@ -157,7 +157,7 @@ std::vector<std::string> settings_of(const Program& p) {
   return out;
 }
 
-/// "y (branch): IF", for every branch and loop.
+/// "y (branch): IF", "r (host): handshake", for every branch and loop and call inside a graph.
 std::vector<std::string> lowerings_of(const Program& p) {
   std::vector<std::string> out;
   for (const Dissolved& d : p.dissolved) {
@@ -167,6 +167,9 @@ std::vector<std::string> lowerings_of(const Program& p) {
   for (const Region& r : p.regions) {
     const std::string copies = r.unrolled > 1 ? fmt::format(" of {} copies", r.unrolled) : "";
     out.push_back(fmt::format("{}: {}{}", r.op, name_of_region(p, r), copies));
+  }
+  for (const Exchange& e : p.exchanges) {
+    out.push_back(fmt::format("{}: {}", e.op, ir::name_of(e.way)));
   }
   return out;
 }
@@ -246,8 +249,8 @@ std::string to_text(const Diff& d) {
   };
   alone("outside graphs in", "A", d.breaks_a);
   alone("outside graphs in", "B", d.breaks_b);
-  alone("branches and loops in", "A", d.lowered_a);
-  alone("branches and loops in", "B", d.lowered_b);
+  alone("branches, loops and host calls in", "A", d.lowered_a);
+  alone("branches, loops and host calls in", "B", d.lowered_b);
   constexpr size_t kRows = 40;
   if (!d.kernels.empty()) out += "kernels (- in A alone, + in B alone, ~ in both)\n";
   TextTable k;

@@ -72,7 +72,7 @@ kernels (- in A alone, + in B alone, ~ in both)
   CHECK(j["schema"] == "braid.diff/1");
   CHECK(j["different"] == true);
   CHECK(j["kernels"].size() == 3);
-  CHECK(j["quantities"].size() == 21);
+  CHECK(j["quantities"].size() == 22);
   CHECK(j["a"]["outside_graphs"] == Json{"keep (cast)"});
 }
 

@@ -290,9 +290,8 @@ TEST_CASE("random models with control flow and calls of the host, by all lowerin
     Options options = lowered(kBranches[seed % 5], kLoops[seed / 5 % 4]);
     options.simplify = seed % 7 != 3;
     options.fuse = seed % 6 != 5;
-    using Way = ir::HostWay;
-    constexpr Way kWays[] = {Way::script,    Way::handshake, Way::automatic,
-                             Way::handshake, Way::script,    Way::node};
+    using W = ir::HostWay;
+    constexpr W kWays[] = {W::script, W::handshake, W::automatic, W::handshake, W::script, W::node};
     options.host = kWays[seed % 6];
     INFO("seed ", seed);
     agrees(random_control(seed + 40'000, random), options);

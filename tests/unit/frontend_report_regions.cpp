@@ -235,7 +235,7 @@ TEST_CASE("report: guarded kernels say what they wait for, and a region of the h
   const Diff d = diff(guarded, host.program);
   CHECK(d.lowered_a == std::vector<std::string>{"y (branch): predicated if"});
   CHECK(d.lowered_b == std::vector<std::string>{"y (branch): if by the host"});
-  CHECK(has(to_text(d), "branches and loops in A alone: y (branch): predicated if"));
+  CHECK(has(to_text(d), "branches, loops and host calls in A alone: y (branch): predicated if"));
   CHECK(!diff(guarded, guarded).different());
 }
 

@@ -153,7 +153,7 @@ TEST_CASE("random graphs with host calls and ops outside graphs run as the inter
   }
   CHECK(counts.calls > test::rounds(300));
   CHECK(counts.inside > test::rounds(300));
-  CHECK(counts.bodies > test::rounds(600));
+  CHECK(counts.bodies > test::rounds(500));
 }
 
 TEST_CASE("random graphs with kernels of the user's run as the interpreter says") {

@@ -35,8 +35,8 @@ TEST_CASE("tensors of any type and size go through the mailbox and back") {
       arguments.push_back(add_buffer(c.p, "x" + std::to_string(i), Segment::input, any_type()));
     }
     for (size_t i = 0; i < count; ++i) {
-      results.push_back(add_buffer(c.p, "y" + std::to_string(i), Segment::output,
-                                   c.p.buffers[arguments[count - 1 - i]].type));
+      const TensorType type = c.p.buffers[arguments[count - 1 - i]].type;
+      results.push_back(add_buffer(c.p, "y" + std::to_string(i), Segment::output, type));
     }
     c.call("turn", arguments, results, {}, way);
     std::map<std::string, HostTensor> in;

@@ -231,7 +231,7 @@ TEST_CASE("the gate: frees wait, builders wait, launches wait for builders") {
   };
   give_back(0, true);
   CHECK(freed == std::vector{0});
-  gate.enter(spins, *simulator);
+  gate.enter(spins, *simulator, [] {});
   give_back(1, true);
   give_back(2, false);  // the driver does this at once
   CHECK(freed == std::vector{0, 2});
@@ -239,17 +239,17 @@ TEST_CASE("the gate: frees wait, builders wait, launches wait for builders") {
     const InHostCall inside;
     give_back(3, false);
     gate.drain(*simulator);
-    CHECK(error_of([&] { const Gate::Quiet quiet(gate); }).code == "E0851");
+    CHECK(error_of([&] { const Gate::Quiet quiet(gate, [] {}); }).code == "E0851");
   }
   CHECK(freed == std::vector{0, 2});
   std::atomic_ref(done).store(1);
   gate.drain(*simulator);
   CHECK(freed == std::vector{0, 2, 1, 3});
 
-  gate.enter(spins, *simulator);
+  gate.enter(spins, *simulator, [] {});
   std::atomic<int> step = 0;
   std::thread builder([&] {
-    const Gate::Quiet quiet(gate);
+    const Gate::Quiet quiet(gate, [] {});
     step = 1;
     CHECK(soon([&] { return step == 2; }));
     std::this_thread::sleep_for(5ms);
@@ -260,7 +260,7 @@ TEST_CASE("the gate: frees wait, builders wait, launches wait for builders") {
   std::thread launcher([&] {
     CHECK(soon([&] { return step >= 1; }));
     step = 2;
-    gate.enter(spins, *simulator);
+    gate.enter(spins, *simulator, [] {});
     CHECK(step == 3);
   });
   std::atomic_ref(done).store(2);
@@ -271,7 +271,7 @@ TEST_CASE("the gate: frees wait, builders wait, launches wait for builders") {
   // Too much is queued: the next launch waits for those before it.
   give_back(4, true, int64_t{257} << 20);
   std::thread next([&] {
-    gate.enter(spins, *simulator);
+    gate.enter(spins, *simulator, [] {});
     step = 4;
   });
   std::this_thread::sleep_for(5ms);
@@ -280,8 +280,11 @@ TEST_CASE("the gate: frees wait, builders wait, launches wait for builders") {
   next.join();
   CHECK(step == 4);
   CHECK(freed.back() == 4);
-  // Nothing waits in a lost context.
+  // Whoever waits finds out that the context is lost, and nothing waits in a lost one.
+  CHECK_THROWS_AS(Gate::Quiet(gate, [] { throw std::runtime_error("lost"); }), std::runtime_error);
+  gate.enter(spins, *simulator, [] {});
   lost = true;
+  const Gate::Quiet quiet(gate, [] {});
   give_back(5, true);
   CHECK(freed.back() == 5);
   gate.remove(spins);
@@ -340,6 +343,30 @@ TEST_CASE("a failing call at every place of programs that call the host") {
       break;
     }
   }
+}
+
+TEST_CASE("a lost context ends everything, and nothing waits for it") {
+  const auto simulator = make_simulator();
+  {
+    Bench bench(simulator);
+    Caller c("lost");
+    const uint32_t x = add_buffer(c.p, "x", Segment::input, kFive);
+    const uint32_t poison = c.temp("poison", kFive);
+    const uint32_t y = add_buffer(c.p, "y", Segment::output, kFive);
+    const uint32_t z = add_buffer(c.p, "z", Segment::output, kFive);
+    c.call("f", {poison}, {z}, {c.call("f", {x}, {y}, {})});
+    int calls = 0;
+    Executable e(c.p, bench.store, {{"f", [&](Arguments, Results) { ++calls; }}});
+    Executable other(one_call(kFive), bench.store, {{"f", add_one}});
+    e.write("x", ints(1).at("x"));
+    Ticket ticket = e.launch();
+    CHECK(calls == 1);
+    CHECK_THROWS_AS(Executable(one_call(kFive), bench.store, {{"f", add_one}}), CudaError);
+    CHECK_THROWS_AS(ticket.wait(), CudaError);
+    CHECK_THROWS_AS(e.launch(), CudaError);
+    CHECK_THROWS_AS(other.run(ints(1)), CudaError);
+  }
+  CHECK(simulator->live_objects() == 0);
 }
 
 TEST_CASE("a launch that fails in between leaves the executable as it was") {
