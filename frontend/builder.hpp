@@ -290,6 +290,14 @@ struct HostOpts {
   ir::HostWay way = ir::HostWay::automatic;
 };
 
+struct LibraryOpts {
+  DimArg workspace = 0;     // bytes of device memory for the call alone
+  std::string reference{};  // a host function that computes the same, for the simulator: it gets
+                            // the arguments and the `inout` tensors, and fills the results, then
+                            // the new values of the `inout` ones
+  std::vector<In> inout{};  // changed in place: params, or copies of other tensors
+};
+
 struct BranchOpts {
   ir::Lowering lowering = ir::Lowering::automatic;  // or select, predicate, node, host
 };
@@ -362,6 +370,12 @@ class Graph {
   std::vector<Tensor> host(std::string_view function, std::vector<In> arguments,
                            std::vector<TypeArg> results = {}, HostOpts o = {},
                            Where w = Loc::current());
+  /// Calls the library function registered under that name (LibraryFunctions), which enqueues its
+  /// work on a stream; it becomes part of a graph. Returns tensors of the given types, then the new
+  /// values of the `inout` ones.
+  std::vector<Tensor> library(std::string_view function, std::vector<In> arguments,
+                              std::vector<TypeArg> results = {}, LibraryOpts o = {},
+                              Where w = Loc::current());
 
   /// Runs a kernel of the caller's on these tensors, one for each `in` and `inout` parameter.
   /// Returns those of the `out` parameters, then the new values of the `inout` ones: a param is

@@ -238,7 +238,7 @@ class Call {
   bool mismatch(const KernelParameter& p, ValueId v, const std::string& why,
                 std::string suggestion = {}) {
     return fail(
-        "E0322", fmt::format("'{}' does not fit the parameter: {}", p.name, why),
+        "E0322", fmt::format("what is given for '{}' does not fit: {}", p.name, why),
         std::move(suggestion),
         {fmt::format("parameter  {}", p.text()), fmt::format("given      {}", g_.describe(v))});
   }

@@ -124,6 +124,29 @@ std::vector<CodeInfo> codes_of_models() {
       {"E0325", "a kernel without code", "name a file that can be read, or write the code",
        "The code stands in `file`, relative to the model, or in `code`.",
        "[kernels.rope]\nfile = \"rop.cu\"", "[kernels.rope]\nfile = \"rope.cu\""},
+      {"E0330", "a library op without the name of a function",
+       "give the name it is registered under",
+       "Graphs know library functions by name; the caller gives the functions.",
+       "g.library(\"\", {x});", "g.library(\"fft\", {x}, {{f32, {64}}});"},
+      {"E0331", "a library op that gives nothing, or changes a tensor twice",
+       "give it results, or tensors to change, each once",
+       "What a library op does is seen in its results and in what it changes in place alone.",
+       "g.library(\"step\", {x}, {}, {.inout = {p, p}});",
+       "g.library(\"step\", {x}, {}, {.inout = {p}});"},
+      {"E0332", "a workspace that is too large", "ask for less than 2^40 bytes",
+       "It is planned with the other temporaries, for that call alone.",
+       "g.library(\"fft\", {x}, {{f32, {64}}}, {.workspace = int64_t{1} << 41});",
+       "g.library(\"fft\", {x}, {{f32, {64}}}, {.workspace = 1 << 20});"},
+      {"E0333", "a node with `library` whose `out` does not fit",
+       "name the results, and behind them, if they are used, what `inout` changes",
+       "`results` has the types of what the function makes; `inout` names what it changes in "
+       "place.",
+       "{ out = [\"y\", \"z\"], library = \"fft\", in = [\"x\"], results = [{ dtype = \"f32\", "
+       "shape = "
+       "[64] }] }",
+       "{ out = [\"y\"], library = \"fft\", in = [\"x\"], results = [{ dtype = \"f32\", shape = "
+       "[64] }] "
+       "}"},
       {"E0340", "a mask or tensor that a selection cannot take", "compare first: `gt`, `ne`, ..",
        "`compact` takes the mask first, as `numpy.compress` does, and `masked_select` the tensor "
        "first, as PyTorch does. Masks are b1. Indices are i32, and a scalar has no axis that one "

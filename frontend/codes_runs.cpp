@@ -223,6 +223,36 @@ std::vector<CodeInfo> codes_of_runs() {
        "with its path.",
        "function = \"rope\"      # template <int n> __global__ void rope(..)",
        "function = \"rope<64>\""},
+      {"E0890", "a library op in a conditional node cannot be captured",
+       "mend its function, or compile with `--branches=host` and `--loops=host`",
+       "The work of a library op becomes part of a graph by capturing what its function enqueues. "
+       "Where that fails elsewhere, the op stands outside graphs; the graph of an IF, a SWITCH or "
+       "a "
+       "WHILE cannot be cut. The sentence says what the function did.",
+       "[](const LibraryCall& c) { cudaStreamSynchronize(c.stream); }",
+       "[](const LibraryCall& c) { cublasSgemm(..); }  // on c.stream, and nothing else"},
+      {"E0891", "cuBLASLt is not found, or cannot compute a product",
+       "set CUDA_HOME to a CUDA toolkit, or compile with `--dots=braid`",
+       "The plan has products that cuBLASLt computes. The library is found at run time: "
+       "libcublasLt.so.13 or .12 beside NVRTC, in CUDA_HOME, or on the library path.",
+       "braid compile m.toml -o m.braid --dots=cublaslt",
+       "braid compile m.toml -o m.braid --dots=braid"},
+      {"E0892", "a library op names a function that is not given",
+       "give it to build(), by that name",
+       "On a GPU the function enqueues the work. The simulator calls the op's reference instead.",
+       "build(g, store)", "build(g, store, {}, {}, {}, {}, {{\"fft\", fft}})"},
+      {"E0893", "a library function failed at a launch or at a new binding",
+       "see what it says; the executable stays usable",
+       "Outside graphs its function is called at each launch, and when an input or output that it "
+       "uses is bound anew its work is captured again.",
+       "[](const LibraryCall& c) { throw std::runtime_error(\"no plan\"); }",
+       "[](const LibraryCall& c) { enqueue(plan, c.stream); }"},
+      {"E0894", "a plan with library ops is asked for as C++ text",
+       "`--dots=braid` for products, else an Executable",
+       "The text makes each node by a literal driver call. What a library function enqueues only a "
+       "call of it tells.",
+       "braid inspect m.toml --format=cpp --dots=cublaslt",
+       "braid inspect m.toml --format=cpp --dots=braid"},
       {"E0901", "`.bir`: a value is used before its definition", "order the lines",
        "The IR is in order: every operand stands above its use.",
        "%1: f32[4] = relu %0\n%0: f32[4] = input \"x\"",

@@ -6,7 +6,9 @@
 
 #include "ir/code_op.hpp"
 #include "ir/region.hpp"
+#include "passes/free_ops.hpp"
 #include "passes/pipeline.hpp"
+#include "runtime/cublaslt_found.hpp"
 #include "runtime/nvrtc.hpp"
 
 namespace braid {
@@ -50,9 +52,18 @@ Program compile(ir::Graph graph, const Options& options) {
 Program compile(const Graph& graph, const Options& options) { return compile(graph.ir(), options); }
 
 Executable build(const Graph& graph, Store store, Options options, const HostFunctions& functions,
-                 MessageOptions messages, const HostOptions& host) {
+                 MessageOptions messages, const HostOptions& host,
+                 const LibraryFunctions& libraries) {
   options.target = store.device().target();
   Program program = compile(graph, options);
+  const bool by_library =
+      std::any_of(program.kernels.begin(), program.kernels.end(),
+                  [](const Kernel& k) { return k.function == kCublasLtMatmul; });
+  if (by_library && options.dots == Dots::automatic && !store.device().simulated() &&
+      !runtime::cublaslt_found()) {
+    options.dots = Dots::braid;
+    program = compile(graph, options);
+  }
   if (!store.device().simulated()) {
     runtime::CompileProgress progress;
     if (options.progress) {
@@ -62,7 +73,8 @@ Executable build(const Graph& graph, Store store, Options options, const HostFun
     }
     runtime::compile_modules(program, runtime::Cache::from_environment(), 0, progress);
   }
-  return Executable(std::move(program), std::move(store), functions, std::move(messages), host);
+  return Executable(std::move(program), std::move(store), functions, std::move(messages), host,
+                    libraries);
 }
 
 }  // namespace braid

@@ -19,6 +19,7 @@ namespace braid {
 struct TomlCompile {
   std::optional<std::string> target;
   std::optional<std::string> math;  // "strict" or "tf32"
+  std::optional<std::string> dots;  // "auto", "braid" or "cublaslt"
   std::optional<int64_t> streams;
   std::optional<std::string> on_break;         // "allow", "warn" or "error"
   std::optional<int64_t> memory_limit;         // bytes

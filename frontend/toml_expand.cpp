@@ -152,6 +152,7 @@ class Expander {
       if (!results.empty()) results[0].named(n.out[0].text);
       return;
     }
+    if (n.kind == Node::Kind::library) return library(n, in, env);
     if (n.kind == Node::Kind::kernel) return kernel(n, env, where);
     if (is_message(n.kind)) return message(n, in[0]);
     const Tensor param = env.params.at(n.target);
@@ -169,6 +170,21 @@ class Expander {
     }
   }
 
+  void library(const Node& n, const std::vector<In>& in, Env& env) {
+    const size_t arguments = in.size() - n.inout;
+    const Where where(n.place);
+    std::vector<In> changed;
+    for (size_t i = arguments; i < in.size(); ++i) {
+      const auto param = env.params.find(n.in[i].name);
+      changed.push_back(param == env.params.end() ? in[i] : In(param->second, where));
+    }
+    const std::vector<Tensor> results = graph_.library(
+        n.target, {in.begin(), in.begin() + static_cast<std::ptrdiff_t>(arguments)}, n.results,
+        {.workspace = n.workspace, .reference = n.reference, .inout = std::move(changed)}, where);
+    for (size_t i = 0; i < n.out.size(); ++i) set(env, n, i, results[i]);
+    if (!n.results.empty()) results[0].named(n.out[0].text);
+  }
+
   void kernel(const Node& n, Env& env, const Where& where) {
     const KernelDeclaration& k = model_.kernels.at(n.target);
     std::vector<In> in;
@@ -176,7 +192,8 @@ class Expander {
       if (!p.is_operand()) continue;
       const std::string& name = n.in[in.size()].name;
       const bool changed = p.role == KernelParameter::Role::inout &&
-                           std::find(n.changes.begin(), n.changes.end(), name) != n.changes.end();
+                           std::any_of(n.changes.begin(), n.changes.end(),
+                                       [&](const auto& c) { return c.param == name; });
       in.emplace_back(changed ? env.params.at(name) : find(env, name), where);
     }
     const std::vector<Tensor> results = graph_.kernel(k.spec, std::move(in), where);

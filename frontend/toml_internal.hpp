@@ -212,6 +212,7 @@ struct Node {
     assign,
     update,
     host,
+    library,
     kernel,
     branch_if,
     branch_switch,
@@ -233,11 +234,18 @@ struct Node {
   int64_t repeat = 0;              // block: number of copies; 0 = not repeated
   std::string scope{};             // block, region: of its scope, without the copy's number
   std::set<std::string> share{};   // block: params that all copies have in common
-  std::vector<TypeArg> results{};  // host: of its results
+  std::vector<TypeArg> results{};  // host and library: of their results
   bool pure = false;               // host
+  size_t inout = 0;                // library: so many of `in`, the last ones, are changed
+  DimArg workspace = 0;            // library
+  std::string reference{};         // library
   ir::HostWay way = ir::HostWay::automatic;
-  std::vector<std::string> changes{};  // kernel: params that it changes in place
-  bool outside = false;                // `graph = false`
+  struct Change {
+    std::string param;
+    size_t out;  // which name of `out` its new value has, if there are so many
+  };
+  std::vector<Change> changes{};  // kernel and library: params that it changes in place
+  bool outside = false;           // `graph = false`
   /// Branches: then and else, or the cases. Loops: the body and, if there is one, the condition.
   std::vector<BodyUse> bodies{};
   size_t stacked = 0;             // loops: how many of `out`, the last ones, are stacked rows
@@ -254,6 +262,9 @@ std::vector<Text> blocks_of(const Node& n);
 /// `results`, `pure` and `way` of a node with `host`, whose `out` is read; false after a mistake
 /// (toml_host.cpp).
 bool read_host_attrs(const Item& item, Types& types, Report& report, Node& node);
+/// `results`, `workspace` and `reference` of a node with `library`, whose `in`, `inout` and `out`
+/// are read; false after a mistake (toml_host.cpp).
+bool read_library_attrs(const Item& item, Types& types, Report& report, Node& node);
 struct Surroundings;
 /// A node with `kernel`, whose `in` and `out` are read: false after a mistake (toml_kernels.cpp).
 bool check_kernel_node(const Item& item, const Surroundings& around, Report& report, Node& node);

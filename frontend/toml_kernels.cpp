@@ -293,13 +293,15 @@ bool check_kernel_node(const Item& item, const Surroundings& around, Report& rep
     if (!p.is_operand()) continue;
     const std::string& name = node.in[at++].name;
     if (p.role != Role::inout) continue;
+    const size_t out = results++;
     const bool param = std::any_of(around.params.begin(), around.params.end(),
                                    [&](const Declaration& d) { return d.name.text == name; });
     if (!param) continue;
-    if (std::find(node.changes.begin(), node.changes.end(), name) != node.changes.end()) {
+    if (std::any_of(node.changes.begin(), node.changes.end(),
+                    [&](const Node::Change& c) { return c.param == name; })) {
       return refuse(fmt::format("'{}' is given for two 'inout' parameters", name), {});
     }
-    node.changes.push_back(name);
+    node.changes.push_back({name, out});
   }
   return true;
 }

@@ -16,6 +16,7 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"assign", Node::Kind::assign},
     {"update", Node::Kind::update},
     {"host", Node::Kind::host},
+    {"library", Node::Kind::library},
     {"kernel", Node::Kind::kernel},
     {"if", Node::Kind::branch_if},
     {"switch", Node::Kind::branch_switch},
@@ -26,7 +27,8 @@ const std::map<std::string_view, Node::Kind> kKinds{
     {"check", Node::Kind::check},
 };
 constexpr std::string_view kKindNames =
-    "op, block, assign, update, host, kernel, if, switch, while, loop, print, item and check";
+    "op, block, assign, update, host, library, kernel, if, switch, while, loop, print, item and "
+    "check";
 
 std::string count(int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
@@ -53,13 +55,14 @@ class NodeReader {
     node.place = kind->value.place;
     node.target = kind->value.text;
     node.kind = kKinds.find(kind->key)->second;
-    const bool complete = kind->key == "op"       ? read_op(item, node)
-                          : kind->key == "block"  ? read_block(item, node)
-                          : kind->key == "host"   ? read_host(item, node)
-                          : kind->key == "kernel" ? read_kernel(item, node)
-                          : is_region(node.kind)  ? read_region(item, node)
-                          : is_message(node.kind) ? read_message(item, node)
-                                                  : read_state(item, node, kind->key);
+    const bool complete = kind->key == "op"        ? read_op(item, node)
+                          : kind->key == "block"   ? read_block(item, node)
+                          : kind->key == "host"    ? read_host(item, node)
+                          : kind->key == "library" ? read_library(item, node)
+                          : kind->key == "kernel"  ? read_kernel(item, node)
+                          : is_region(node.kind)   ? read_region(item, node)
+                          : is_message(node.kind)  ? read_message(item, node)
+                                                   : read_state(item, node, kind->key);
     if (const Entry* e = item.find("graph")) {
       node.outside = report_.expect(e->value, Item::Kind::boolean, "'graph'") && !e->value.boolean;
     }
@@ -231,20 +234,52 @@ class NodeReader {
     return true;
   }
 
+  static bool shown(const std::string& name) {
+    return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
+      return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    });
+  }
+
   bool read_host(const Item& item, Node& node) {
     const bool results = read_results(item, node);
     const bool keys = report_.check_keys(item, {"host", "in", "out", "results", "pure", "way"},
                                          "a node with a host");
-    const bool shown = std::none_of(node.target.begin(), node.target.end(), [](char c) {
-      return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
-    });
-    if (node.target.empty() || !shown) {
+    if (!shown(node.target)) {
       report_.error("E0107", node.place, "'host' names a function of the host's",
                     "the name that it is registered under, without control characters");
       return false;
     }
     return read_in(item, node, false) && keys && results &&
            read_host_attrs(item, types_, report_, node);
+  }
+
+  bool read_library(const Item& item, Node& node) {
+    const bool results = read_results(item, node);
+    const bool keys = report_.check_keys(
+        item, {"library", "in", "out", "inout", "results", "workspace", "reference", "graph"},
+        "a node with a library");
+    if (!shown(node.target)) {
+      report_.error("E0107", node.place, "'library' names a function",
+                    "the name that it is registered under, without control characters");
+      return false;
+    }
+    if (!read_in(item, node, false)) return false;
+    if (const Entry* e = item.find("inout")) {
+      const std::optional<std::vector<Operand>> changed = read_operands(*e);
+      if (!changed) return false;
+      node.inout = changed->size();
+      for (size_t i = 0; i < changed->size(); ++i) {
+        const std::string& name = (*changed)[i].name;
+        const bool param = std::any_of(around_.params.begin(), around_.params.end(),
+                                       [&](const Declaration& d) { return d.name.text == name; });
+        if (param) node.changes.push_back({name, i});
+      }
+      node.in.insert(node.in.end(), changed->begin(), changed->end());
+    }
+    if (!read_library_attrs(item, types_, report_, node)) return false;
+    // New values are named behind the results.
+    for (Node::Change& c : node.changes) c.out += node.results.size();
+    return keys && results;
   }
 
   bool read_kernel(const Item& item, Node& node) {
@@ -424,7 +459,8 @@ NodeList read_nodes(const Item& nodes, const Surroundings& around, Types& types,
   NodeReader reader(around, types, report);
   for (const Item& item : nodes.items) {
     Node node = reader.read(item);
-    std::vector<std::string> changes = node.changes;
+    std::vector<std::string> changes;
+    for (const Node::Change& c : node.changes) changes.push_back(c.param);
     if (node.kind == Node::Kind::assign || node.kind == Node::Kind::update) {
       changes.push_back(node.target);
     }

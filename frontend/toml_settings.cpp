@@ -43,7 +43,7 @@ TomlCompile read_compile(const Item& root, Report& report) {
   report.check_keys(e->value,
                     {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "simplify",
                      "on_break", "require_single_graph", "memory_limit", "branches", "loops",
-                     "host", "unroll", "unroll_limit"},
+                     "host", "unroll", "unroll_limit", "dots"},
                     "[compile]");
   for (const Entry& entry : e->value.entries) compile.places[entry.key] = entry.value.place;
   for (const auto& [key, value] : {std::pair("fuse", &compile.fuse),
@@ -67,6 +67,7 @@ TomlCompile read_compile(const Item& root, Report& report) {
     return text;
   };
   compile.math = one_of("math", {"strict", "tf32"}, "strict or tf32");
+  compile.dots = one_of("dots", {"auto", "braid", "cublaslt"}, "auto, braid or cublaslt");
   compile.on_break = one_of("on_break", {"allow", "warn", "error"}, "allow, warn or error");
   compile.branches = one_of("branches", {"auto", "select", "predicate", "node", "host"},
                             "auto, select, predicate, node or host");

@@ -43,7 +43,14 @@ class ListWarnings {
   void old_values() {
     for (size_t i = 0; i < list_.nodes.size(); ++i) {
       const Node& n = list_.nodes[i];
-      if (n.kind == Node::Kind::assign || n.kind == Node::Kind::update) old_value(i);
+      if (n.kind == Node::Kind::assign || n.kind == Node::Kind::update) {
+        old_value(i, n.target, n.out.empty() ? nullptr : &n.out[0]);
+      }
+      // A kernel's new values are the last ones that 'out' names, if it names them.
+      for (size_t k = 0; k < n.changes.size(); ++k) {
+        old_value(i, n.changes[k].param,
+                  n.changes[k].out < n.out.size() ? &n.out[n.changes[k].out] : nullptr);
+      }
     }
   }
 
@@ -53,7 +60,8 @@ class ListWarnings {
     for (const Node& n : list_.nodes) {
       const bool region = is_region(n.kind), block = n.kind == Node::Kind::block || region;
       const bool pure = n.kind == Node::Kind::host && n.pure;
-      const bool kernel = n.kind == Node::Kind::kernel && n.changes.empty();
+      const bool kernel =
+          (n.kind == Node::Kind::kernel || n.kind == Node::Kind::library) && n.changes.empty();
       if (n.out.empty() || !(block || pure || kernel || n.kind == Node::Kind::op)) continue;
       const bool used = std::any_of(n.out.begin(), n.out.end(),
                                     [&](const Text& t) { return users_.count(t.text) > 0; });
@@ -64,11 +72,12 @@ class ListWarnings {
       }
       out_.push_back(warning("E0508", n.out[0].place,
                              fmt::format("nothing uses '{}', the result of {} '{}'", n.out[0].text,
-                                         region   ? "the branch or loop"
-                                         : block  ? "block"
-                                         : pure   ? "the pure host function"
-                                         : kernel ? "the kernel"
-                                                  : "op",
+                                         region                          ? "the branch or loop"
+                                         : block                         ? "block"
+                                         : pure                          ? "the pure host function"
+                                         : n.kind == Node::Kind::library ? "the library function"
+                                         : kernel                        ? "the kernel"
+                                                                         : "op",
                                          n.target),
                              "use it, name it in the outputs, or remove the node"));
     }
@@ -105,7 +114,7 @@ class ListWarnings {
   /// An assigned value that others use too, that no node computes, or that is the old one counted
   /// on is no trap: whoever reads the param could as well read that, or means the one before.
   bool deliberate(const Node& n, const std::set<size_t>& needed) const {
-    if (n.kind == Node::Kind::update) return false;
+    if (n.kind != Node::Kind::assign) return false;
     const std::string& value = n.in[0].name;
     if (producer_.count(value) == 0 || users_.at(value).size() > 1) return true;
     return std::none_of(needed.begin(), needed.end(), [&](size_t i) {
@@ -115,16 +124,16 @@ class ListWarnings {
     });
   }
 
-  void old_value(size_t change) {
+  /// `now`: the name of the new value, if it has one.
+  void old_value(size_t change, const std::string& target, const Text* now) {
     const Node& n = list_.nodes[change];
-    const bool named = !n.out.empty();
-    if (named && users_.count(n.out[0].text) > 0) return;
-    const auto readers = users_.find(n.target);
+    if (now && users_.count(now->text) > 0) return;
+    const auto readers = users_.find(target);
     if (readers == users_.end()) return;
     const std::set<size_t> needed = needed_by(change);
     if (deliberate(n, needed)) return;
     for (const size_t reader : readers->second) {
-      if (needed.count(reader) == 0) report(n, place_of(reader, n.target), named);
+      if (needed.count(reader) == 0) report(n, target, place_of(reader, target), now);
     }
   }
 
@@ -140,17 +149,19 @@ class ListWarnings {
     return {};
   }
 
-  void report(const Node& change, const Place& reader, bool named) {
-    const std::string_view what = change.kind == Node::Kind::update ? "update" : "assign";
+  void report(const Node& change, const std::string& target, const Place& reader, const Text* now) {
+    const std::string_view what = change.kind == Node::Kind::update   ? "update"
+                                  : change.kind == Node::Kind::assign ? "assign"
+                                                                      : "kernel";
     Diagnostic d = warning(
         "E0507", reader,
         fmt::format("this is '{0}' from before the {1}: a param's own name is its old value, "
                     "wherever it stands",
-                    change.target, what),
-        named ? fmt::format("the new value is '{}'", change.out[0].text)
-              : fmt::format("for the new value give the {} an 'out', as in out = \"{}_now\", and "
-                            "use that",
-                            what, change.target));
+                    target, what),
+        now ? fmt::format("the new value is '{}'", now->text)
+            : fmt::format("for the new value give the {} an 'out', as in out = \"{}_now\", and "
+                          "use that",
+                          what, target));
     Diagnostic note;
     note.severity = Severity::note;
     note.place = change.place;

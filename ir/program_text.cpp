@@ -321,9 +321,12 @@ std::string to_text(const Program& p) {
   }
   for (uint32_t i = 0; i < p.kernels.size(); ++i) {
     const Kernel& kernel = p.kernels[i];
+    const bool library = kernel.code == Code::library;
     k.row({kernel.symbol, kernel.family, fmt::format("{} use{}", uses[i], uses[i] == 1 ? "" : "s"),
-           fmt::format("grid {}", dims3(kernel.launch.grid)),
-           fmt::format("block {}", dims3(kernel.launch.block)),
+           library ? fmt::format("calls {}", kernel.function)
+                   : fmt::format("grid {}", dims3(kernel.launch.grid)),
+           library ? fmt::format("workspace {}", human_bytes(kernel.workspace))
+                   : fmt::format("block {}", dims3(kernel.launch.block)),
            kernel.code == Code::user ? "flop unknown"
                                      : fmt::format("{}flop", human_count(kernel.flops)),
            human_bytes(kernel.bytes_moved)});

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "ir/code_op.hpp"
+#include "ir/matmul_body.hpp"
 #include "ir/region.hpp"
 #include "passes/check_parts.hpp"
 
@@ -63,6 +65,14 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
         break;
       }
       default:
+        // What runs code reads and writes its state.
+        if (!ir::runs_code(op.kind)) break;
+        for (auto [before, after] : ir::versions_made(body, op)) {
+          const auto it = param_slot.find(before.index);
+          if (it == param_slot.end()) continue;
+          slots[it->second].arg.role = Role::inout;
+          param_slot[after.index] = it->second;
+        }
         break;
     }
   }
@@ -190,6 +200,49 @@ void guard(const Kernel& k, Findings& out) {
   if (k.parts != 1) out.add("kernel {} has a guard and {} parts", k.symbol, k.parts);
 }
 
+/// A library kernel is one library op, or a product that cuBLASLt computes, with memory for the
+/// call alone behind the body's arguments; nothing but such a kernel is either.
+void library(const Kernel& k, Findings& out) {
+  const ir::LibraryAttr* op = nullptr;
+  for (const ir::Op& o : k.body.ops()) {
+    if (const auto* attr = std::get_if<ir::LibraryAttr>(&o.attrs)) op = attr;
+    if (o.kind == OpKind::library && k.code != Code::library) {
+      out.add("kernel {} has a library op in its body, but is {}", k.symbol, name_of(k.code));
+    }
+  }
+  if (k.code != Code::library) {
+    if (k.workspace != 0) {
+      out.add("kernel {} has a workspace of {} bytes, but is {}", k.symbol, k.workspace,
+              name_of(k.code));
+    }
+    return;
+  }
+  if (k.guard || k.parts != 1 || k.waits || !k.in_place.empty()) {
+    out.add("library kernel {} has a guard, parts, a wait or results in place", k.symbol);
+  }
+  if (op) {
+    const auto others =
+        std::count_if(k.body.ops().begin(), k.body.ops().end(), [](const ir::Op& o) {
+          return !ir::is_region(o.kind) && o.kind != OpKind::input && o.kind != OpKind::param &&
+                 o.kind != OpKind::read && o.kind != OpKind::view;
+        });
+    if (others != 1 || k.body.strings[op->function] != k.function ||
+        op->workspace != Dim(k.workspace)) {
+      out.add("library kernel {} calls '{}' with {} bytes, but that is not its body's one op",
+              k.symbol, k.function, k.workspace);
+    }
+  } else if (k.function != kCublasLtMatmul || !matmul_body(k.body)) {
+    out.add("library kernel {} calls '{}', which does not compute its body", k.symbol, k.function);
+  }
+  if (k.workspace == 0) return;
+  const ArgSlot& slot = k.args.back();
+  if (slot.role != Role::out || slot.type.dtype != DType::u8 || slot.type.shape.rank() != 1 ||
+      slot.type.bytes() != k.workspace) {
+    out.add("the workspace of library kernel {} is {} {}, not {} bytes", k.symbol,
+            name_of(slot.role), to_string(slot.type), k.workspace);
+  }
+}
+
 /// Kernels hold no work of the host and no bodies; what they send is known.
 void work(const Program& p, const Kernel& k, Findings& out) {
   if (!k.body.bodies.empty()) out.add("the body of kernel {} has bodies", k.symbol);
@@ -245,6 +298,10 @@ void check_kernels(const Program& p, Findings& out) {
       continue;
     }
     const std::vector<Slot> slots = slots_of(k.body);
+    if (k.workspace < 0) {
+      out.add("kernel {} has a workspace of {} bytes", k.symbol, k.workspace);
+      continue;
+    }
     const size_t extra = extra_arguments(k);
     if (k.parts == 0 || k.parts > std::max<size_t>(k.args.size(), 1) ||
         slots.size() * k.parts + extra != k.args.size()) {
@@ -253,6 +310,7 @@ void check_kernels(const Program& p, Findings& out) {
       continue;
     }
     if (k.guard) guard(k, out);
+    library(k, out);
     work(p, k, out);
     check_user_kernel(p, k, out);
     for (size_t s = 0; s + extra < k.args.size(); ++s) {
@@ -263,7 +321,7 @@ void check_kernels(const Program& p, Findings& out) {
                 needed.name, to_string(needed.type));
       }
     }
-    if (!p.modules.empty() && k.module >= p.modules.size()) {
+    if (!p.modules.empty() && k.code != Code::library && k.module >= p.modules.size()) {
       out.add("kernel {} is in module {}, which does not exist", k.symbol, k.module);
     }
     launch_shape(p, k, out);

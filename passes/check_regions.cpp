@@ -33,8 +33,8 @@ class Regions {
       }
     }
     for (uint32_t r = 0; r < p_.regions.size(); ++r) {
-      if (p_.regions[r].kind == Region::Kind::node && nodes_[r].second != 1) {
-        out_.add("{} has {} conditional nodes", region_name(p_, r), nodes_[r].second);
+      if (p_.regions[r].kind == Region::Kind::node && nodes_[r] != 1) {
+        out_.add("{} has {} conditional nodes", region_name(p_, r), nodes_[r]);
       }
     }
     names();
@@ -294,7 +294,7 @@ class Regions {
       out_.add("{} is conditional, but {} has no node", name, region_name(p_, node.region));
       return;
     }
-    nodes_[node.region] = {body, nodes_[node.region].second + 1};
+    ++nodes_[node.region];
     if (r.region != b.region || r.branch != b.branch) {
       out_.add("{} stands in body {}, but {} elsewhere", name, body, region_name(p_, node.region));
     }
@@ -362,12 +362,6 @@ class Regions {
     if (r.region != b.region || r.branch != b.branch) {
       out_.add("{} stands in body {}, but {} elsewhere", name, body, region_name(p_, node.region));
     }
-    auto& [in, count] = nodes_[node.region];
-    if (count > 0 && in != body) {
-      out_.add("{} has nodes in bodies {} and {}", region_name(p_, node.region), in, body);
-    }
-    in = body;
-    ++count;
   }
 
   /// What the body's slots of one part take: a handle, the ring, or memory (as Segment::temp).
@@ -472,9 +466,9 @@ class Regions {
 
   const Program& p_;
   Findings& out_;
-  std::vector<uint32_t> depth_;                       // by region: itself and those around it
-  std::vector<std::pair<uint32_t, uint32_t>> nodes_;  // by region: the body, and how many
-  std::map<uint32_t, std::vector<Segment>> sorts_;    // by kernel
+  std::vector<uint32_t> depth_;                     // by region: itself and those around it
+  std::vector<uint32_t> nodes_;                     // by region of kind node: how many
+  std::map<uint32_t, std::vector<Segment>> sorts_;  // by kernel
 };
 
 }  // namespace

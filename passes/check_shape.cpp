@@ -169,12 +169,18 @@ class Shape {
         out_.add("the edge {} -> {} of a conditional node is programmatic", e.from, e.to);
       } else if (body.stream) {
         out_.add("the edge {} -> {} is programmatic, but in a stream", e.from, e.to);
+      } else if (captured(body.nodes[e.from]) || captured(body.nodes[e.to])) {
+        out_.add("the edge {} -> {} of a library kernel is programmatic", e.from, e.to);
       } else if (is_host_node(body.nodes[e.from])) {
         out_.add("the edge {} -> {} of a host node is programmatic", e.from, e.to);
       } else if (kernel < p_.kernels.size() && !p_.kernels[kernel].waits) {
         out_.add("the edge {} -> {} is programmatic, but the kernel does not wait", e.from, e.to);
       }
     }
+  }
+
+  bool captured(const Node& node) const {
+    return node.kernel < p_.kernels.size() && p_.kernels[node.kernel].code == Code::library;
   }
 
   bool is_host_node(const Node& node) const {

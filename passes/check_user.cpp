@@ -124,7 +124,7 @@ void check_user_kernel(const Program& p, const Kernel& k, Findings& out) {
 
 void check_user_modules(const Program& p, Findings& out) {
   for (const Kernel& k : p.kernels) {
-    if (k.code == Code::user || k.module >= p.modules.size()) continue;
+    if (k.code != Code::generated || k.module >= p.modules.size()) continue;
     if (!p.modules[k.module].file.empty()) {
       out.add("kernel {} is in module {}, which is code of the user's", k.symbol, k.module);
     }

@@ -327,6 +327,12 @@ Node Chooser::node(Frame& f, const Group& group) {
   for (ValueId v : group.outputs) {
     if (!g.value(v).state) add(view_of(f, v), f.ids[v.index], kNone);
   }
+  if (const Kernel& k = p_.kernels[n.kernel]; k.workspace != 0) {
+    const uint32_t buffer =
+        add_buffer(n.ops.back() + " workspace", Segment::temp, k.args.back().type, f.region);
+    p_.views.push_back({buffer, 0, k.args.back().type, {1}, next_id_});
+    add(static_cast<uint32_t>(p_.views.size() - 1), next_id_++, kNone);
+  }
   if (guarded) {
     n.region = f.guarded_by;
     n.branch = f.side;

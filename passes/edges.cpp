@@ -20,9 +20,12 @@ bool waits(const Program& p, const Node& node) {
   return node.kernel != kNoKernel && p.kernels[node.kernel].waits;
 }
 
-/// Whether a programmatic edge may leave the node: kernels alone let others start early.
+/// Whether a programmatic edge may leave the node: kernels of one launch alone let others start
+/// early.
 bool is_kernel(const Program& p, const Node& node) {
-  return node.kernel != kNoKernel && p.kernels[node.kernel].code != Code::host;
+  if (node.kernel == kNoKernel) return false;
+  const Code code = p.kernels[node.kernel].code;
+  return code == Code::generated || code == Code::user;
 }
 
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges

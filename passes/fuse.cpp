@@ -10,6 +10,7 @@
 
 #include "passes/free_ops.hpp"
 #include "passes/fuse_greedy.hpp"
+#include "passes/library_dots.hpp"
 
 namespace braid {
 namespace {
@@ -122,8 +123,13 @@ FamilyId family_of(const ir::Op& op) {
 }
 
 Fusion fuse(const ir::Graph& graph, const HomePlan& homes, const Levels& levels, bool fuse_on) {
+  return fuse_around(graph, homes, levels, fuse_on, {});
+}
+
+Fusion fuse_around(const ir::Graph& graph, const HomePlan& homes, const Levels& levels,
+                   bool fuse_on, const LibraryGroups& given) {
   const FuseFacts facts = fuse_facts(graph, homes);
-  GrownGroups grown = grow_groups(graph, facts, levels, fuse_on);
+  GrownGroups grown = grow_groups(graph, facts, levels, fuse_on, given);
   for (Group& group : grown.groups) std::sort(group.ops.begin(), group.ops.end());
 
   Fusion fusion;

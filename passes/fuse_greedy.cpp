@@ -56,8 +56,14 @@ void insert(std::vector<ValueId>& values, ValueId v) {
 
 class Grower {
  public:
-  Grower(const ir::Graph& graph, const FuseFacts& facts, const Levels& levels, bool fuse_on)
-      : graph_(graph), facts_(facts), levels_(levels), fuse_on_(fuse_on), paths_(graph) {}
+  Grower(const ir::Graph& graph, const FuseFacts& facts, const Levels& levels, bool fuse_on,
+         const std::vector<uint32_t>& given)
+      : graph_(graph),
+        facts_(facts),
+        levels_(levels),
+        fuse_on_(fuse_on),
+        given_(given),
+        paths_(graph) {}
 
   GrownGroups run() {
     const size_t n = graph_.ops().size();
@@ -144,6 +150,7 @@ class Grower {
 
   void place(OpId id) {
     const Site site = look_at(id);
+    if (!given_.empty() && given_[id.index] != kNone) return place_given(site, given_[id.index]);
     if (fuse_on_) {
       for (uint32_t group : site.candidates) {
         for (bool merge : {true, false}) {
@@ -155,6 +162,18 @@ class Grower {
       }
     }
     begin(site);
+  }
+
+  /// Nothing else joins such a group, so nobody waits for it before it is complete.
+  void place_given(const Site& site, uint32_t dot) {
+    if (dot != site.id.index) {
+      Attempt attempt;
+      attempt.members = {out_.group_of[dot]};
+      attempt.sum = growing_[attempt.members[0]];
+      if (rank(site, attempt) && settle(site, attempt)) return commit(site, attempt);
+    }
+    begin(site);
+    growing_.back().closed = true;
   }
 
   static bool is_scatter_of_rows(const Growing& a, const Growing& b) {
@@ -376,6 +395,7 @@ class Grower {
   const FuseFacts& facts_;
   const Levels& levels_;
   const bool fuse_on_;
+  const std::vector<uint32_t>& given_;
   Paths paths_;
   GrownGroups out_;
   std::vector<Growing> growing_;     // by group
@@ -410,8 +430,8 @@ std::vector<ValueId> values_used(const ir::Graph& graph, const FuseFacts& facts,
 }
 
 GrownGroups grow_groups(const ir::Graph& graph, const FuseFacts& facts, const Levels& levels,
-                        bool fuse_on) {
-  return Grower(graph, facts, levels, fuse_on).run();
+                        bool fuse_on, const std::vector<uint32_t>& given) {
+  return Grower(graph, facts, levels, fuse_on, given).run();
 }
 
 }  // namespace braid

@@ -25,12 +25,12 @@ std::vector<ir::ValueId> values_used(const ir::Graph& graph, const FuseFacts& fa
                                      const ir::Op& op);
 
 /// Groups in the order in which they were begun, some empty (merged into others); `outputs` are
-/// not filled and `ops` not sorted. `group_of` as in Fusion.
+/// not filled and `ops` not sorted. `group_of` as in Fusion. `given`: as in library_dots.hpp.
 struct GrownGroups {
   std::vector<Group> groups;
   std::vector<uint32_t> group_of;
 };
 GrownGroups grow_groups(const ir::Graph& graph, const FuseFacts& facts, const Levels& levels,
-                        bool fuse_on);
+                        bool fuse_on, const std::vector<uint32_t>& given = {});
 
 }  // namespace braid

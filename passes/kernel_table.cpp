@@ -16,6 +16,7 @@
 #include "passes/kernels/family.hpp"
 #include "passes/kernels/user.hpp"
 #include "passes/labels.hpp"
+#include "passes/library_dots.hpp"
 
 namespace braid {
 namespace {
@@ -23,32 +24,29 @@ namespace {
 using ir::OpId;
 using ir::OpKind;
 
-/// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
-std::string describe(const ir::Graph& graph, const Group& group) {
-  std::string text;
-  std::vector<std::string> seen;
-  if (const auto* user = std::get_if<ir::KernelAttr>(&graph.op(group.ops[0]).attrs)) {
-    text = "_" + std::string(graph.strings[user->name].substr(0, 32));
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) || c > 127; }, '_');
-    return text;
-  }
-  for (OpId id : group.ops) {
-    const std::string m = kind_label(graph, graph.op(id));
-    if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
-    seen.push_back(m);
-    if (m == name_of(group.family)) continue;
-    if (text.size() + 1 + m.size() > 32) break;
-    text += "_" + m;
-  }
-  return text;
-}
-
 /// A name as part of a C identifier, as far as 32 characters go.
 std::string identifier(std::string_view name) {
   std::string text(name.substr(0, 32));
   for (char& c : text) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return text;
+}
+
+/// "_dot_add_relu": the group's ops, each kind once, as far as 32 characters go.
+std::string describe(const ir::Graph& graph, const Group& group, std::string_view family) {
+  std::string text;
+  std::vector<std::string> seen;
+  if (const auto* user = std::get_if<ir::KernelAttr>(&graph.op(group.ops[0]).attrs)) {
+    return "_" + identifier(graph.strings[user->name]);
+  }
+  for (OpId id : group.ops) {
+    const std::string m = kind_label(graph, graph.op(id));
+    if (std::find(seen.begin(), seen.end(), m) != seen.end()) continue;
+    seen.push_back(m);
+    if (m == family) continue;
+    if (text.size() + 1 + m.size() > 32) break;
+    text += "_" + m;
   }
   return text;
 }
@@ -88,26 +86,58 @@ std::vector<ArgSlot> slots_of_body(const ir::Graph& body) {
   return slots;
 }
 
+struct LibraryUse {
+  std::string function;
+  int64_t workspace = 0;
+};
+/// Nothing for a group whose kernel we write.
+std::optional<LibraryUse> library_use(const Group& group, const ir::Graph& body, bool guarded,
+                                      const Options& options) {
+  if (group.family == FamilyId::library) {
+    const auto op = std::find_if(body.ops().begin(), body.ops().end(),
+                                 [](const ir::Op& o) { return o.kind == OpKind::library; });
+    const auto& attr = std::get<ir::LibraryAttr>(op->attrs);
+    return LibraryUse{std::string(body.strings[attr.function]), attr.workspace.value()};
+  }
+  if (group.family != FamilyId::dot || guarded) return {};
+  const std::optional<MatmulBody> product = matmul_body(body);
+  if (!product || !wants_library(*product, options)) return {};
+  return LibraryUse{std::string(kCublasLtMatmul), library_workspace(*product)};
+}
+
+TensorType workspace_type(int64_t bytes) {
+  return {DType::u8, Shape::of(std::vector<int64_t>{bytes})};
+}
+
 }  // namespace
 
 uint32_t KernelTable::of(const ir::Graph& graph, const Group& group, ir::Graph body,
                          const std::optional<Guard>& guard) {
+  const std::optional<LibraryUse> library = library_use(group, body, guard.has_value(), options_);
+  const std::string_view family = library ? "library" : name_of(group.family);
   std::string key = body_key(body);
-  key += name_of(group.family);
+  key += family;
   const std::string condition =
       guard ? fmt::format(" guard {} {}", to_string(guard->type), guard->value) : "";
   key += condition;
   const auto [it, added] =
       kernels_.try_emplace(std::move(key), static_cast<uint32_t>(p_.kernels.size()));
   if (!added) return it->second;
-  const std::string text =
-      fmt::format("{}\n{}{}", name_of(group.family), hashed_text(body, group), condition);
-  Kernel k = costed_kernel(name_of(group.family), std::move(body));
-  k.symbol = symbol_of(std::string(name_of(group.family)) + describe(graph, group),
+  const std::string text = fmt::format("{}\n{}{}", family, hashed_text(body, group), condition);
+  Kernel k = costed_kernel(family, std::move(body));
+  k.symbol = symbol_of(std::string(family) + describe(graph, group, family),
                        XXH3_64bits(text.data(), text.size()));
   k.args = slots_of_body(k.body);
-  if (group.family == FamilyId::user) kernels::describe_user_kernel(k);
-  k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
+  if (library) {
+    k.code = Code::library;
+    k.module = UINT32_MAX;  // none
+    k.function = library->function;
+    k.workspace = library->workspace;
+    if (k.workspace != 0) k.args.push_back({"workspace", Role::out, workspace_type(k.workspace)});
+  } else {
+    if (group.family == FamilyId::user) kernels::describe_user_kernel(k);
+    k.in_place = kernels::family(k.family).in_place(k.body, options_.target);
+  }
   estimates_.push_back(braid::estimate_us(k, options_.target));
   if (guard) {
     k.guard = guard->value;

@@ -14,6 +14,7 @@
 #include "passes/host.hpp"
 #include "passes/host_operands.hpp"
 #include "passes/kernels/user.hpp"
+#include "passes/library_dots.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
 #include "passes/view_chains.hpp"
@@ -150,7 +151,8 @@ constexpr Pass kPasses[] = {
     {"fuse", "which ops become one kernel",
      [](Compilation& c, const Options& o) {
        on_all(c.graph, c, [&](ir::Graph& g, PlannedGraph& plan) {
-         plan.fusion = fuse(g, plan.homes, plan.levels, o.fuse);
+         plan.fusion =
+             fuse_around(g, plan.homes, plan.levels, o.fuse, library_groups(g, plan.levels, o));
        });
      },
      [](const Compilation& c) {

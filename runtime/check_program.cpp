@@ -1,5 +1,9 @@
 #include "runtime/check_program.hpp"
 
+#include <algorithm>
+
+#include "ir/matmul_body.hpp"
+
 namespace braid::runtime {
 namespace {
 
@@ -15,11 +19,12 @@ class Checker {
     for (size_t i = 0; i < p_.buffers.size(); ++i) buffer(i);
     for (size_t i = 0; i < p_.views.size(); ++i) view(i);
     for (const Kernel& k : p_.kernels) {
-      require(k.code == Code::host || k.module < p_.modules.size(),
+      require(k.code == Code::host || k.code == Code::library || k.module < p_.modules.size(),
               "kernel {} is in module {} of {}", k.symbol, k.module, p_.modules.size());
       parts(k);
       guard(k);
       parameters(k);
+      library(k);
     }
     for (size_t b = 0; b < p_.bodies.size(); ++b) body(b);
     for (const Call& c : p_.calls) call(c);
@@ -114,6 +119,27 @@ class Checker {
             "kernel {} has a guard, but no last argument that decides", k.symbol);
   }
 
+  void library(const Kernel& k) const {
+    require(k.workspace >= 0 && (k.workspace == 0 || k.code == Code::library),
+            "kernel {} has a workspace of {} bytes", k.symbol, k.workspace);
+    if (k.code != Code::library) return;
+    require(!k.guard && k.parts == 1, "library kernel {} has a guard or parts", k.symbol);
+    require(k.workspace == 0 || (!k.args.empty() && k.args.back().role == Role::out &&
+                                 k.args.back().type.dtype == DType::u8 &&
+                                 k.args.back().type.bytes() == k.workspace),
+            "library kernel {} has no last argument of {} bytes", k.symbol, k.workspace);
+    const auto ops = std::count_if(k.body.ops().begin(), k.body.ops().end(),
+                                   [](const ir::Op& op) { return op.kind == ir::OpKind::library; });
+    size_t slots = k.body.outputs.size();
+    for (const ir::Op& op : k.body.ops()) {
+      slots += op.kind == ir::OpKind::input || op.kind == ir::OpKind::param ? 1 : 0;
+    }
+    require(slots + extra_arguments(k) == k.args.size(),
+            "library kernel {} has {} arguments, its body {}", k.symbol, k.args.size(), slots);
+    require(ops == 1 || (k.function == kCublasLtMatmul && matmul_body(k.body)),
+            "library kernel {} is neither one library op nor a product", k.symbol);
+  }
+
   void parameters(const Kernel& k) const {
     if (k.code != Code::user) {
       require(k.parameters.empty(), "kernel {} has parameters, but is not the user's", k.symbol);
@@ -160,11 +186,14 @@ class Checker {
     for (const Edge& e : b.edges) {
       require(e.from < e.to && e.to < b.nodes.size(), "an edge goes from node {} to node {} of {}",
               e.from, e.to, b.nodes.size());
-      require(e.kind == EdgeKind::full ||
-                  (b.nodes[e.from].kernel != kNoKernel && b.nodes[e.to].kernel != kNoKernel),
+      require(e.kind == EdgeKind::full || (is_kernel(b.nodes[e.from]) && is_kernel(b.nodes[e.to])),
               "the edge from node {} to node {} is programmatic, but both must be kernels", e.from,
               e.to);
     }
+  }
+
+  bool is_kernel(const Node& node) const {
+    return node.kernel != kNoKernel && p_.kernels[node.kernel].code != Code::library;
   }
 
   void arguments(const std::string& what, const std::vector<uint32_t>& views,

@@ -150,7 +150,7 @@ class RegionChecker {
         const Node& node = p_.bodies[b].nodes[n];
         if (node.kernel == kNoKernel) continue;
         const Kernel& kernel = p_.kernels[node.kernel];
-        const size_t slots = kernel.args.size() - (kernel.guard ? 1 : 0);
+        const size_t slots = kernel.args.size() - extra_arguments(kernel);
         for (size_t a = 0; a < node.args.size(); ++a) {
           const bool takes = a < slots && takes_handle(kernel, kernel.args[a].name);
           require(takes == is_handle(node.args[a]),

@@ -106,6 +106,8 @@ class Owned {
 
   H get() const { return handle_; }
   explicit operator bool() const { return handle_ != H{}; }
+  /// Gives the object up: it is no longer destroyed.
+  H release() noexcept { return std::exchange(handle_, H{}); }
   void reset() noexcept {
     if (handle_ == H{}) return;
     context_->give_back([handle = handle_](Driver& driver) { (driver.*Destroy)(handle); }, kWaits,

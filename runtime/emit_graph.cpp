@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "ir/diagnostic.hpp"
+#include "runtime/capture.hpp"
 #include "runtime/mailbox.hpp"
 #include "runtime/user_kernels.hpp"
 
@@ -48,8 +49,8 @@ CUgraphConditionalNodeType conditional_type(const Program& program, const Region
 class Emitter {
  public:
   Emitter(const ContextPtr& context, const Program& program, const Emission& emission,
-          uint32_t outermost)
-      : context_(context), p_(program), out_(emission), outermost_(outermost) {}
+          uint32_t outermost, CUstream stream)
+      : context_(context), p_(program), out_(emission), outermost_(outermost), stream_(stream) {}
 
   void fill(uint32_t index, CUgraph graph) {
     const Body& body = p_.bodies[index];
@@ -66,13 +67,14 @@ class Emitter {
     for (uint32_t n = 0; n < body.nodes.size(); ++n) {
       std::vector<CUgraphNode> from;
       std::vector<CUgraphEdgeData> records;
-      for (const Edge* e : incoming[n]) {
-        from.push_back(built.nodes[e->from]);
-        records.push_back(edge_record(e->kind));
-      }
+      for (const Edge* e : incoming[n]) depend(built.nodes[e->from], e->kind, from, records);
       CUgraphNodeParams params{};  // unused bytes must be zero
       std::optional<KernelArguments> arguments;
       const uint32_t kernel = body.nodes[n].kernel;
+      if (kernel != kNoKernel && p_.kernels[kernel].code == Code::library) {
+        built.nodes.push_back(capture(index, n, graph, from, records));
+        continue;
+      }
       if (kernel == kNoKernel) {
         conditional(p_.regions[body.nodes[n].region], params);
       } else if (p_.kernels[kernel].code == Code::host) {
@@ -90,7 +92,7 @@ class Emitter {
       if (result != CUDA_SUCCESS) {
         context_->check(result, "cuGraphAddNode", node_text(p_, body, n));
       }
-      built.nodes.push_back(node);
+      built.nodes.push_back({node});
       if (kernel == kNoKernel) fill_sides(p_.regions[body.nodes[n].region], params.conditional);
     }
 #ifndef NDEBUG
@@ -114,6 +116,32 @@ class Emitter {
   }
 
  private:
+  /// Adds the nodes `last` to those that come before. What a library op waits for may be among them
+  /// already, and no node may be there twice: a full edge serves for both.
+  static void depend(const std::vector<CUgraphNode>& last, EdgeKind kind,
+                     std::vector<CUgraphNode>& from, std::vector<CUgraphEdgeData>& records) {
+    for (const CUgraphNode node : last) {
+      const auto at = std::find(from.begin(), from.end(), node);
+      if (at == from.end()) {
+        from.push_back(node);
+        records.push_back(edge_record(kind));
+      } else if (kind == EdgeKind::full) {
+        records[static_cast<size_t>(at - from.begin())] = edge_record(kind);
+      }
+    }
+  }
+
+  std::vector<CUgraphNode> capture(uint32_t body, uint32_t n, CUgraph graph,
+                                   const std::vector<CUgraphNode>& from,
+                                   const std::vector<CUgraphEdgeData>& records) {
+    Captured captured = capture_into(context_, stream_, graph, from, records, [&](CUstream stream) {
+      out_.libraries.enqueue(p_.bodies[body].nodes[n].kernel, out_.args[body][n], stream);
+    });
+    if (captured.failure.empty()) return std::move(captured.tails);
+    if (captured.graph_is_gone && body == outermost_) out_.graphs[body].graph.release();
+    throw CaptureFailed{body, n, std::move(captured.failure)};
+  }
+
   void make_handle(const Body& body, uint32_t n, CUgraph graph) {
     const Region& region = p_.regions[body.nodes[n].region];
     CUgraphConditionalHandle handle = 0;
@@ -166,10 +194,27 @@ class Emitter {
     const auto key = [](CUgraphNode a, CUgraphNode b, const CUgraphEdgeData& d) {
       return Key{a, b, d.from_port, d.to_port, d.type};
     };
+    // The edges into what was captured, and those inside it, are made by the driver.
+    std::vector<std::vector<const Edge*>> incoming(body.nodes.size());
+    for (const Edge& e : body.edges) incoming[e.to].push_back(&e);
     std::vector<Key> kept, given;
-    for (size_t i = 0; i < count; ++i) kept.push_back(key(from[i], to[i], records[i]));
-    for (const Edge& e : body.edges) {
-      given.push_back(key(built.nodes[e.from], built.nodes[e.to], edge_record(e.kind)));
+    std::vector<CUgraphNode> added;
+    for (size_t n = 0; n < body.nodes.size(); ++n) {
+      const uint32_t kernel = body.nodes[n].kernel;
+      if (kernel != kNoKernel && p_.kernels[kernel].code == Code::library) continue;
+      added.push_back(built.nodes[n].front());
+      std::vector<CUgraphNode> before;
+      std::vector<CUgraphEdgeData> wanted;
+      for (const Edge* e : incoming[n]) depend(built.nodes[e->from], e->kind, before, wanted);
+      for (size_t i = 0; i < before.size(); ++i) {
+        given.push_back(key(before[i], added.back(), wanted[i]));
+      }
+    }
+    std::sort(added.begin(), added.end());
+    for (size_t i = 0; i < count; ++i) {
+      if (std::binary_search(added.begin(), added.end(), to[i])) {
+        kept.push_back(key(from[i], to[i], records[i]));
+      }
     }
     std::sort(kept.begin(), kept.end());
     std::sort(given.begin(), given.end());
@@ -179,8 +224,10 @@ class Emitter {
 
   std::string culprit(CUgraphNode node) const {
     for (const uint32_t b : bodies_) {
-      const std::vector<CUgraphNode>& nodes = out_.graphs[b].nodes;
-      const auto at = std::find(nodes.begin(), nodes.end(), node);
+      const auto& nodes = out_.graphs[b].nodes;
+      const auto at = std::find_if(nodes.begin(), nodes.end(), [&](const auto& last) {
+        return std::find(last.begin(), last.end(), node) != last.end();
+      });
       if (at == nodes.end()) continue;
       return node_text(p_, p_.bodies[b], static_cast<uint32_t>(at - nodes.begin()));
     }
@@ -202,6 +249,7 @@ class Emitter {
   const Program& p_;
   const Emission& out_;
   const uint32_t outermost_;
+  const CUstream stream_;
   std::vector<uint32_t> bodies_;  // filled so far
 };
 
@@ -213,7 +261,7 @@ void emit_graph(const ContextPtr& context, const Program& program, uint32_t body
   CUgraph graph = nullptr;
   context->check(context->driver->cuGraphCreate(&graph, 0), "cuGraphCreate", program.name);
   built.graph = OwnedGraph(context, graph);
-  Emitter emitter(context, program, emission, body);
+  Emitter emitter(context, program, emission, body, stream);
   emitter.fill(body, graph);
   emitter.instantiate();
   context->check(context->driver->cuGraphUpload(built.exec.get(), stream), "cuGraphUpload",
@@ -242,7 +290,7 @@ CUresult patch_node(Driver& driver, const std::vector<BodyGraph>& graphs, const 
   fill_kernel(params, program.kernels[kernel].launch, functions[kernel], arguments.data());
   const BodyGraph& built = graphs[body];
   return driver.cuGraphExecKernelNodeSetParams(graphs[built.outermost].exec.get(),
-                                               built.nodes[node], &params);
+                                               built.nodes[node].front(), &params);
 }
 
 std::string node_text(const Program& program, const Body& body, uint32_t node) {

@@ -6,6 +6,7 @@
 
 #include "ir/program.hpp"
 #include "runtime/context.hpp"
+#include "runtime/library_calls.hpp"
 
 namespace braid::runtime {
 
@@ -17,7 +18,10 @@ struct BodyGraph {
   OwnedGraph graph;  // empty for the body of a conditional node, whose graph is the
   OwnedExec exec;    // driver's and runs with the exec of the body `outermost`
   uint32_t outermost = 0;
-  std::vector<CUgraphNode> nodes;  // by node index
+  /// By node index: what others must wait for. A library op may have made several nodes, of which
+  /// these are the last, or none: then it is what that op itself would have waited for. All other
+  /// nodes are one.
+  std::vector<std::vector<CUgraphNode>> nodes;
 };
 
 /// Arguments of every node of a body, by node and slot: pointers, and handles of conditional nodes.
@@ -30,14 +34,22 @@ struct Emission {
   std::vector<CUdeviceptr>& bases;           // by buffer; those of handles are filled in
   std::vector<BodyArgs>& args;               // by body
   std::vector<BodyGraph>& graphs;            // by body
-  Mailbox* mailbox = nullptr;                // where there are host nodes
+  const LibraryCalls& libraries;
+  Mailbox* mailbox = nullptr;  // where there are host nodes
+};
+
+/// A library op that could be captured by itself, but not into its graph, which is lost.
+struct CaptureFailed {
+  uint32_t body = 0, node = 0;
+  std::string reason;
 };
 
 /// Makes `body` and the bodies of all conditional nodes in it, then instantiates and uploads on
 /// `stream` (not waited for). In each graph first come the handles of its conditional nodes, as the
 /// kernels that set them take them as arguments; then one cuGraphAddNode per node, with all its
-/// dependencies and their edge records in the order of Body::edges. Debug builds read the edges
-/// back. The context must be current. Throws CudaError that names the call and the node.
+/// dependencies and their edge records in the order of Body::edges; a library op is captured in its
+/// place, on `stream`. Debug builds read the edges back. The context must be current. Throws
+/// CudaError that names the call and the node, and CaptureFailed.
 void emit_graph(const ContextPtr& context, const Program& program, uint32_t body,
                 const Emission& emission, CUstream stream);
 

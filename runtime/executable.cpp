@@ -100,13 +100,14 @@ bool Ticket::done() const {
 }
 
 Executable::Executable(Program program, Store store, const HostFunctions& functions,
-                       MessageOptions messages, const HostOptions& host) {
+                       MessageOptions messages, const HostOptions& host,
+                       const LibraryFunctions& libraries) {
   runtime::InHostCall::refuse();
   runtime::check_program(program);
   impl_ = std::make_unique<Impl>(std::move(program), store);
   try {
     const Current current(impl_->context);
-    impl_->build(functions, std::move(messages), host);
+    impl_->build(functions, std::move(messages), host, libraries);
   } catch (...) {
     const std::vector<std::string> declared = impl_->placement.declared;
     impl_.reset();
@@ -235,6 +236,10 @@ void Executable::Impl::enqueue_scalars(CUstream on) {
 void Executable::Impl::enqueue_kernels(const Body& body, uint32_t index, CUstream on) {
   for (uint32_t n = 0; n < body.nodes.size(); ++n) {
     const Kernel& kernel = program.kernels[body.nodes[n].kernel];
+    if (kernel.code == Code::library) {
+      enqueue_library(body.nodes[n], args[index][n], on);
+      continue;
+    }
     const LaunchShape& l = kernel.launch;
     runtime::KernelArguments arguments(kernel, args[index][n]);
     const CUresult result = context->driver->cuLaunchKernel(

@@ -14,6 +14,7 @@
 #include "ir/tensor.hpp"
 #include "runtime/device.hpp"
 #include "runtime/host_options.hpp"
+#include "runtime/library.hpp"
 #include "runtime/message.hpp"
 
 namespace braid {
@@ -64,21 +65,27 @@ class Executable {
   /// Modules must be compiled (compile_modules) unless the device is simulated. `functions` are
   /// those that the program's host ops call by name; Error E0806 if one is missing. `messages` says
   /// where prints, items and failed checks go; in its function, calls of this object and waiting
-  /// for its launches are Error E0863. `host` says how long graphs wait for functions.
+  /// for its launches are Error E0863. `host` says how long graphs wait for functions. `libraries`
+  /// are those that its library ops name; Error E0892 if one is missing on a GPU. A library op that
+  /// cannot be captured becomes a break of program(); where a conditional node does not let it, it
+  /// is Error E0890. Error E0891 where cuBLASLt is needed and not found.
   Executable(Program program, Store store, const HostFunctions& functions = {},
-             MessageOptions messages = {}, const HostOptions& host = {});
+             MessageOptions messages = {}, const HostOptions& host = {},
+             const LibraryFunctions& libraries = {});
   /// Waits for launches under way; but no longer than a second, nor than the deadline, for a host
   /// function that a graph waits for. One that has not returned then goes on by itself.
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
 
+  /// As given, but for library ops that became breaks.
   const Program& program() const;
   Store store() const;
 
   /// Binds memory of the caller's to an input or output until rebound: no copy, the nodes that
-  /// use it are patched. Checks that the name exists, the size is exact, the address is 16-byte
-  /// aligned, and the range overlaps no other binding, the arena or the store. Throws Error.
+  /// use it are patched, and a graph in which a library op uses it is built anew. Checks that the
+  /// name exists, the size is exact, the address is 16-byte aligned, and the range overlaps no
+  /// other binding, the arena or the store. Throws Error.
   void bind(std::string_view name, DevicePtr address, int64_t bytes);
   /// Gives a runtime scalar a value for every launch from now on; launches already made keep
   /// theirs. Throws Error for an unknown name, or a number that its dtype cannot hold exactly if

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "ir/diagnostic.hpp"
 #include "ir/kernel_launch.hpp"
@@ -37,7 +38,7 @@ Executable::Impl::~Impl() {
 }
 
 void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions messages,
-                             const HostOptions& host) {
+                             const HostOptions& host, const LibraryFunctions& library_functions) {
   {
     const std::lock_guard lock(store.impl()->mutex);
     placement = declare(*store.impl(), program, 1);
@@ -58,15 +59,8 @@ void Executable::Impl::build(const HostFunctions& host_functions, MessageOptions
   // Loading waits in the driver for kernels that wait for the host, so it waits here first.
   const runtime::Gate::Quiet quiet(context->gate, [this] { context->look(stream.get()); });
   load_kernels(host_functions);
-  args.resize(program.bodies.size());
-  graphs.resize(program.bodies.size());
-  for (uint32_t b = 0; b < program.bodies.size(); ++b) {
-    const Body& body = program.bodies[b];
-    if (body.stream) args[b] = runtime::arguments_of(program, body, bases);
-    if (body.stream || runtime::is_nested(program, body)) continue;
-    runtime::emit_graph(context, program, b, {functions, bases, args, graphs, mailbox.get()},
-                        stream.get());
-  }
+  libraries_called = runtime::LibraryCalls(context, program, library_functions, functions);
+  make_graphs();
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
                  "upload of program '" + program.name + "'");
 }
@@ -127,13 +121,27 @@ void Executable::Impl::put_scalar(uint32_t buffer, const HostTensor& value) {
   scalars_changed = true;
 }
 
+CUlibrary Executable::Impl::load_image(const std::vector<std::byte>& image, const std::string& what,
+                                       const std::shared_ptr<const HostFunctions>& references) {
+  Driver& driver = *context->driver;
+  CUlibrary library = nullptr;
+  context->check(
+      driver.cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+      "cuLibraryLoadData", what);
+  libraries.emplace_back(context, library);
+  if (references) driver.provide(library, references);
+  return library;
+}
+
 void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
   Driver& driver = *context->driver;
   std::shared_ptr<const HostFunctions> references;
-  const bool users = std::any_of(program.kernels.begin(), program.kernels.end(),
-                                 [](const Kernel& k) { return k.code == Code::user; });
+  const bool users =
+      std::any_of(program.kernels.begin(), program.kernels.end(),
+                  [](const Kernel& k) { return k.code == Code::user || k.code == Code::library; });
   if (users && driver.simulated()) {
     runtime::require_references(program, host_functions);
+    runtime::require_library_references(program, host_functions);
     references = std::make_shared<const HostFunctions>(host_functions);
   }
   for (uint32_t m = 0; m < program.modules.size(); ++m) {
@@ -146,23 +154,25 @@ void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
       d.suggestion = "call runtime::compile_modules on the program first";
       throw Error(std::move(d));
     }
-    CUlibrary library = nullptr;
-    context->check(
-        driver.cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-        "cuLibraryLoadData", fmt::format("module {} of {}", m, program.name));
-    libraries.emplace_back(context, library);
-    if (references) driver.provide(library, references);
+    load_image(image, fmt::format("module {} of {}", m, program.name), references);
   }
+  CUlibrary called = nullptr;  // library kernels, of the simulator alone
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const Kernel& k = program.kernels[i];
-    if (k.code == Code::host) {
+    const bool is_library = k.code == Code::library;
+    if (k.code == Code::host || (is_library && !driver.simulated())) {
       functions.push_back(nullptr);
       continue;
+    }
+    if (is_library && !called) {
+      called = load_image(runtime::simulator_library_image(program),
+                          "library functions of " + program.name, references);
     }
     const std::string symbol =
         driver.simulated() ? runtime::simulated_symbol(program, i) : k.symbol;
     CUkernel kernel = nullptr;
-    context->check(driver.cuLibraryGetKernel(&kernel, libraries[k.module].get(), symbol.c_str()),
+    context->check(driver.cuLibraryGetKernel(
+                       &kernel, is_library ? called : libraries[k.module].get(), symbol.c_str()),
                    "cuLibraryGetKernel", k.symbol);
     CUfunction function = nullptr;
     context->check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction", k.symbol);

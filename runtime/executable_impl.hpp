@@ -42,13 +42,16 @@ struct Executable::Impl {
   Impl& operator=(const Impl&) = delete;
 
   /// Everything the constructor of Executable promises. The context must be current.
-  void build(const HostFunctions& host_functions, MessageOptions messages, const HostOptions& host);
+  void build(const HostFunctions& host_functions, MessageOptions messages, const HostOptions& host,
+             const LibraryFunctions& library_functions);
   /// The lock for a call from outside. Throws Error E0863 in the message function.
   std::unique_lock<std::mutex> enter() const;
   void place_buffers();
   void initial_scalars();
   void put_scalar(uint32_t buffer, const HostTensor& value);
   void load_kernels(const HostFunctions& host_functions);
+  CUlibrary load_image(const std::vector<std::byte>& image, const std::string& what,
+                       const std::shared_ptr<const HostFunctions>& references);
 
   CUdeviceptr address_of(uint32_t view) const;
   /// Enqueues one launch behind everything that must come first, and remembers it: `last`,
@@ -69,6 +72,24 @@ struct Executable::Impl {
   void check_binding(std::string_view name, uint32_t buffer, DevicePtr address,
                      int64_t bytes) const;
   void rebind(uint32_t buffer, DevicePtr address);
+
+  // executable_graphs.cpp
+  /// All graphs. Library ops that cannot be captured are broken out of their bodies first.
+  void make_graphs();
+  void try_libraries();
+  /// Takes a library op out of its graph, or throws Error E0890.
+  void break_out(uint32_t body, uint32_t node, const std::string& reason);
+  /// Enqueues a library kernel outside graphs. Throws Error E0893 with what its function throws.
+  void enqueue_library(const Node& node, const std::vector<CUdeviceptr>& with, CUstream on);
+  /// The outermost bodies in whose graphs a library op uses the buffer.
+  std::vector<uint32_t> graphs_to_renew(uint32_t buffer) const;
+  struct Renewed {
+    std::vector<runtime::BodyGraph> graphs;
+    std::vector<runtime::BodyArgs> args;
+    std::vector<CUdeviceptr> bases;
+  };
+  /// Makes those graphs anew with the present `bases`; all else of it is as it is now, or empty.
+  Renewed renew(const std::vector<uint32_t>& bodies);
   void copy_in(uint32_t buffer, const HostTensor& value);
   HostTensor copy_out(uint32_t buffer) const;
   /// Runs `work`, which enqueues on the executable's own stream, then waits; also if it throws, as
@@ -86,7 +107,7 @@ struct Executable::Impl {
                    *launch_text);
   }
 
-  const Program program;
+  Program program;  // changed while it is built alone
   Store store;
   runtime::ContextPtr context;
   mutable std::mutex mutex;
@@ -105,6 +126,7 @@ struct Executable::Impl {
   std::vector<CUdeviceptr> bases;                // by buffer: where it starts now, or its handle
   std::vector<runtime::BodyArgs> args;           // by body: what the nodes take now
   std::vector<runtime::BodyGraph> graphs;        // by body; empty for one that is no graph
+  runtime::LibraryCalls libraries_called;
   runtime::HostCalls calls;
   runtime::HostFlags flags;
   std::shared_ptr<runtime::Ring> ring;  // only where the program sends messages

@@ -98,43 +98,6 @@ void Executable::Impl::check_binding(std::string_view name, uint32_t buffer, Dev
   }
 }
 
-void Executable::Impl::rebind(uint32_t buffer, DevicePtr address) {
-  const DevicePtr before = bases[buffer];
-  bases[buffer] = address;
-  struct Patched {
-    uint32_t body, node;
-    std::vector<CUdeviceptr> args;
-  };
-  std::vector<Patched> done;
-  for (uint32_t b = 0; b < program.bodies.size(); ++b) {
-    const Body& body = program.bodies[b];
-    for (uint32_t n = 0; n < body.nodes.size(); ++n) {
-      const std::vector<uint32_t>& views = body.nodes[n].args;
-      if (body.nodes[n].kernel == kNoKernel) continue;
-      const bool uses = std::any_of(views.begin(), views.end(),
-                                    [&](uint32_t v) { return program.views[v].buffer == buffer; });
-      if (!uses) continue;
-      std::vector<CUdeviceptr> values;
-      for (const uint32_t v : views) values.push_back(address_of(v));
-      const CUresult result = body.stream ? CUDA_SUCCESS
-                                          : runtime::patch_node(*context->driver, graphs, program,
-                                                                b, n, functions, values);
-      if (result != CUDA_SUCCESS) {
-        bases[buffer] = before;
-        for (const Patched& p : done) {
-          if (program.bodies[p.body].stream) continue;
-          runtime::patch_node(*context->driver, graphs, program, p.body, p.node, functions,
-                              args[p.body][p.node]);
-        }
-        context->check(result, "cuGraphExecKernelNodeSetParams",
-                       runtime::node_text(program, body, n));
-      }
-      done.push_back({b, n, std::move(values)});
-    }
-  }
-  for (Patched& p : done) args[p.body][p.node] = std::move(p.args);
-}
-
 void Executable::Impl::copy_in(uint32_t buffer, const HostTensor& value) {
   if (value.bytes.empty()) return;
   context->check(context->driver->cuMemcpyHtoDAsync(bases[buffer], value.bytes.data(),

@@ -60,10 +60,12 @@ std::vector<Message> messages_of(std::string_view log) {
     const auto caret = std::find_if(d.begin(), d.end(), [](const std::string& l) {
       return !l.empty() && l.back() == '^' && l.find_first_not_of(" \t") == l.size() - 1;
     });
-    if (caret == d.end()) continue;
-    // Source lines are indented by two.
-    if (caret->size() > 2) m.column = static_cast<uint32_t>(caret->size() - 2);
-    d.erase(caret == d.begin() ? caret : caret - 1, caret + 1);
+    if (caret != d.end()) {
+      // Source lines are indented by two.
+      if (caret->size() > 2) m.column = static_cast<uint32_t>(caret->size() - 2);
+      d.erase(caret == d.begin() ? caret : caret - 1, caret + 1);
+    }
+    for (std::string& line : d) line.erase(0, line.find_first_not_of(' '));
   }
   return all;
 }

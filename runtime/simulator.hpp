@@ -38,4 +38,8 @@ std::shared_ptr<Simulator> make_simulator(const SimOptions& options = {});
 /// takes nothing else.
 std::vector<std::byte> simulator_image(const Program& program, uint32_t module);
 
+/// The same of all library kernels, which belong to no module: to the simulator each is a kernel
+/// that evaluates its body.
+std::vector<std::byte> simulator_library_image(const Program& program);
+
 }  // namespace braid::runtime

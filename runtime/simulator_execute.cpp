@@ -179,6 +179,20 @@ bool State::execute_part(const Call& call, uint32_t part, const std::string& who
     std::fill_n(places[i].memory->written.begin() + static_cast<int64_t>(places[i].offset),
                 value.bytes.size(), uint8_t{1});
   }
+  return !record.workspace || scramble(call, who);
+}
+
+bool State::scramble(const Call& call, const std::string& who) {
+  const size_t last = call.args.size() - 1;
+  HostTensor unused(call.record->args[last].type);
+  Place place;
+  if (!read_argument(call, last, who, unused, place)) return false;
+  const auto first = static_cast<std::ptrdiff_t>(place.offset);
+  const auto count = static_cast<std::ptrdiff_t>(unused.bytes.size());
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    place.memory->bytes[static_cast<size_t>(first + i)] = static_cast<std::byte>(random_());
+  }
+  std::fill_n(place.memory->written.begin() + first, count, uint8_t{0});
   return true;
 }
 
@@ -189,12 +203,14 @@ CUresult State::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   const Function* known = find(functions_, number_of(function));
-  if (!known || !find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  StreamState* state = find_stream(number_of(stream));
+  if (!known || !state) return CUDA_ERROR_INVALID_HANDLE;
   Call call;
   const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   if (const CUresult r = check_launch(*known, shape, params, extra, &call); r != CUDA_SUCCESS) {
     return r;
   }
+  if (state->capture) return capture_launch(*state->capture, std::move(call));
   if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
   const std::string who = "a launch of " + call.record->symbol;
   if (!room_for(bytes_to_run(call), "to simulate " + who)) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstring>
 
+#include "ir/code_op.hpp"
 #include "ir/kernel_launch.hpp"
 #include "runtime/simulator_state.hpp"
 #include "runtime/user_kernels.hpp"
@@ -27,6 +28,12 @@ bool valid_edge_data(const CUgraphEdgeData& d, bool between_kernels) {
                              d.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) &&
                             d.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   return d.to_port == 0 && (full || (programmatic && between_kernels));
+}
+
+/// Whether a function of the host's stands for the code of the kernel.
+bool runs_reference(const KernelRecord& record) {
+  return std::any_of(record.body.ops().begin(), record.body.ops().end(),
+                     [](const ir::Op& op) { return ir::runs_code(op.kind); });
 }
 
 }  // namespace
@@ -53,6 +60,11 @@ CUresult State::check_launch(const Function& function, const LaunchShape& shape,
   }
   call->record = function.record;
   call->args.clear();
+  if (runs_reference(record)) {
+    if (const Library* library = find(libraries_, function.library)) {
+      call->references = library->references;
+    }
+  }
   if (!record.parameters.empty()) return unpack(function, params, call);
   for (size_t i = 0; i < record.args.size(); ++i) {
     if (!params[i]) return CUDA_ERROR_INVALID_VALUE;
@@ -63,9 +75,6 @@ CUresult State::check_launch(const Function& function, const LaunchShape& shape,
 
 CUresult State::unpack(const Function& function, void** params, Call* call) {
   const KernelRecord& record = *function.record;
-  if (const Library* library = find(libraries_, function.library)) {
-    call->references = library->references;
-  }
   call->args.assign(record.args.size(), 0);
   for (size_t i = 0; i < record.parameters.size(); ++i) {
     const Parameter& p = record.parameters[i];

@@ -19,19 +19,20 @@ namespace {
 constexpr std::string_view kMagic = "braid-simulator-image 3 ";
 constexpr size_t kLengthDigits = 16;
 
-}  // namespace
-
-std::vector<std::byte> simulator_image(const Program& program, uint32_t module) {
+/// Of the kernels that `wanted` tells.
+template <class Wanted>
+std::vector<std::byte> image_of(const Program& program, const Wanted& wanted) {
   std::string records;
   for (size_t number = 0; number < program.kernels.size(); ++number) {
     const Kernel& k = program.kernels[number];
-    if (k.module != module || k.code == Code::host) continue;
+    if (!wanted(k)) continue;
     const std::string body = ir::print(k.body);
-    records += fmt::format(
-        "kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", simulated_symbol(program, number),
-        k.parts, k.guard ? std::to_string(*k.guard) : "-", k.exchanges ? k.family : "-",
-        k.waits ? 1 : 0, k.launch.grid[0], k.launch.grid[1], k.launch.grid[2], k.launch.block[0],
-        k.launch.block[1], k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
+    records += fmt::format("kernel {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+                           simulated_symbol(program, number), k.parts,
+                           k.guard ? std::to_string(*k.guard) : "-", k.exchanges ? k.family : "-",
+                           k.waits ? 1 : 0, k.workspace != 0 ? 1 : 0, k.launch.grid[0],
+                           k.launch.grid[1], k.launch.grid[2], k.launch.block[0], k.launch.block[1],
+                           k.launch.block[2], k.launch.shared_bytes, k.args.size(), body.size());
     for (const ArgSlot& slot : k.args) {
       records += fmt::format("{} {} {}", name_of(slot.role), name_of(slot.type.dtype),
                              slot.type.shape.rank());
@@ -54,6 +55,18 @@ std::vector<std::byte> simulator_image(const Program& program, uint32_t module) 
       fmt::format("{}{:0{}x}\n{}", kMagic, records.size(), kLengthDigits, records);
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   return {data, data + text.size()};
+}
+
+}  // namespace
+
+std::vector<std::byte> simulator_image(const Program& program, uint32_t module) {
+  return image_of(program, [&](const Kernel& k) {
+    return k.code != Code::library && k.code != Code::host && k.module == module;
+  });
+}
+
+std::vector<std::byte> simulator_library_image(const Program& program) {
+  return image_of(program, [](const Kernel& k) { return k.code == Code::library; });
 }
 
 namespace sim {
@@ -98,6 +111,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
   for (const ir::Output& output : record.body.outputs) {
     of_body[output.name] = {Bound::output, record.body.type(output.value)};
   }
+  if (record.args.size() < (record.guard ? 1u : 0u) + (record.workspace ? 1u : 0u)) return false;
   const size_t slots = record.body_slots();
   if (record.parts == 0 || slots != of_body.size() * record.parts) {
     *why = fmt::format("kernel {} has {} arguments, its body {} in each of {} parts", record.symbol,
@@ -136,6 +150,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
     }
   }
   if (record.guard) record.bound.push_back(Bound::guard);
+  if (record.workspace) record.bound.push_back(Bound::workspace);
   return true;
 }
 
@@ -162,8 +177,9 @@ bool read_record(std::istream& in, KernelRecord& record, std::string* why) {
   size_t slots = 0, length = 0;
   std::string guard, mail;
   auto& [grid, block, shared] = record.launch;
-  if (!(in >> record.symbol >> record.parts >> guard >> mail >> record.waits >> grid[0] >>
-        grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >> length)) {
+  if (!(in >> record.symbol >> record.parts >> guard >> mail >> record.waits >> record.workspace >>
+        grid[0] >> grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared >> slots >>
+        length)) {
     return false;
   }
   if (guard != "-") {

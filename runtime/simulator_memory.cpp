@@ -90,6 +90,7 @@ Allocation* State::find_memory(uint64_t address, uint64_t bytes, uint64_t* base,
 CUresult State::cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = forbidden_in_capture(); r != CUDA_SUCCESS) return r;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   // Beside each byte stands whether it was written.
   if (bytes > kCapacity || !room_for(2 * bytes, fmt::format("to simulate {} bytes", bytes))) {
@@ -124,6 +125,7 @@ CUresult State::cuMemFree(CUdeviceptr address) {
 CUresult State::cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (const CUresult r = forbidden_in_capture(); r != CUDA_SUCCESS) return r;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (!room_for(bytes, fmt::format("{} bytes of page-locked memory", bytes))) {
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -216,6 +218,7 @@ CUresult State::cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_stream(number_of(stream))->capture) return forbidden_on(number_of(stream));
   return copy_in(to, from, bytes, number_of(stream));
 }
 
@@ -223,6 +226,7 @@ CUresult State::cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUst
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_stream(number_of(stream))->capture) return forbidden_on(number_of(stream));
   return copy_out(to, from, bytes, number_of(stream));
 }
 
@@ -231,6 +235,7 @@ CUresult State::cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t byte
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_stream(number_of(stream))->capture) return forbidden_on(number_of(stream));
   if (bytes == 0) return CUDA_SUCCESS;
   std::string why;
   uint64_t base = 0;

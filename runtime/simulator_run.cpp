@@ -152,6 +152,7 @@ CUresult State::cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   Exec* launched = find(execs_, number_of(exec));
   if (!launched || !find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_stream(number_of(stream))->capture) return forbidden_on(number_of(stream));
   return launch(*launched, number_of(stream));
 }
 

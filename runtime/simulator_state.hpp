@@ -50,8 +50,8 @@ struct Allocation {
 };
 
 /// `handle`: a param that is the value of a conditional node. `ring`: the one of messages. `guard`,
-/// `slot` and `header`: none of the body's, the last two being those of a mailbox.
-enum class Bound : uint8_t { input, param, output, handle, ring, guard, slot, header };
+/// `workspace`, `slot` and `header`: none of the body's, the last two being those of a mailbox.
+enum class Bound : uint8_t { input, param, output, handle, ring, guard, workspace, slot, header };
 
 /// What a kernel does for the host op in its body.
 enum class Mail : uint8_t { none, exchange, post, fetch };
@@ -66,12 +66,15 @@ struct KernelRecord {
   bool waits = false;
   std::vector<InPlace> in_place;
   std::optional<int32_t> guard;  // runs only if its last argument holds this
+  bool workspace = false;        // the last argument is memory for the call alone
   Mail mail = Mail::none;
   std::string function;               // that the host op in its body calls
   std::vector<Parameter> parameters;  // of a kernel of the user's; empty for ours
   ir::Graph body;
   /// Arguments of the body's, in all parts.
-  size_t body_slots() const { return args.size() - (guard ? 1 : 0) - (mail != Mail::none ? 2 : 0); }
+  size_t body_slots() const {
+    return args.size() - (guard ? 1 : 0) - (workspace ? 1 : 0) - (mail != Mail::none ? 2 : 0);
+  }
 };
 using RecordPtr = std::shared_ptr<const KernelRecord>;
 
@@ -188,9 +191,21 @@ struct HandleValue {
 };
 using HandleValues = std::map<uint64_t, HandleValue>;
 
+/// What a stream is capturing.
+struct Capture {
+  uint64_t id = 0;
+  uint64_t graph = 0;
+  bool own = false;      // the graph was made by the capture
+  bool invalid = false;  // something was done that cannot be captured
+  std::vector<CUgraphNode> tails;
+  std::vector<CUgraphEdgeData> edges;  // to what comes after `tails`
+  std::thread::id thread;
+};
+
 struct StreamState {
   Clock clock;
   bool blocking = false;  // ordered with the legacy default stream
+  std::optional<Capture> capture{};
 };
 
 /// A copy from page-locked memory of the host's, which must stay as it is until the copy is over.
@@ -276,6 +291,8 @@ class State final : public Simulator {
   /// Finds an argument's bytes and copies them to `value`. False if that failed.
   bool read_argument(const Call& call, size_t slot, const std::string& who, HostTensor& value,
                      Place& place);
+  /// Leaves bytes in a workspace that nobody may read.
+  bool scramble(const Call& call, const std::string& who);
   bool set_handle(uint64_t handle, const HostTensor& value, const std::string& who,
                   HandleValues* values);
   /// Appends what the sends of a kernel's body gave, in op order. False if there is no ring.
@@ -288,6 +305,13 @@ class State final : public Simulator {
                 std::span<const HostTensor> arguments, std::span<HostTensor> results) const;
   CUresult launch(Exec& exec, uint64_t stream);
   friend class Run;
+
+  // Capture.
+  /// What a call returns that no capture of this thread allows, which it ends.
+  CUresult forbidden_in_capture();
+  /// The same for one that a capturing stream does not allow.
+  CUresult forbidden_on(uint64_t stream);
+  CUresult capture_launch(Capture& capture, Call call);
 
   // Graphs.
   /// Whether `graph` is `outer` or lies inside it.

@@ -93,7 +93,10 @@ CUresult State::cuStreamCreate(CUstream* stream, unsigned flags) {
 
 CUresult State::cuStreamDestroy(CUstream stream) {
   const std::lock_guard lock(mutex_);
-  if (!stream || streams_.erase(number_of(stream)) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  const StreamState* state = stream ? find_stream(number_of(stream)) : nullptr;
+  if (!state) return CUDA_ERROR_INVALID_HANDLE;
+  if (state->capture && state->capture->own) destroy(state->capture->graph);
+  streams_.erase(number_of(stream));
   return ready();
 }
 
@@ -102,6 +105,7 @@ CUresult State::cuStreamSynchronize(CUstream stream) {
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   const StreamState* state = find_stream(number_of(stream));
   if (!state) return CUDA_ERROR_INVALID_HANDLE;
+  if (state->capture) return forbidden_on(number_of(stream));
   wait_for(state->clock);
   return observe();
 }
@@ -115,6 +119,7 @@ CUresult State::cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
   const EventState* waited = find(events_, number_of(event));
   if (!state || !waited) return CUDA_ERROR_INVALID_HANDLE;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (state->capture) return forbidden_on(number_of(stream));
   merge(state->clock, waited->clock);
   return CUDA_SUCCESS;
 }
@@ -139,6 +144,7 @@ CUresult State::cuEventRecord(CUevent event, CUstream stream) {
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   EventState* state = find(events_, number_of(event));
   if (!state || !find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_stream(number_of(stream))->capture) return forbidden_on(number_of(stream));
   begin_operation(number_of(stream));
   state->clock = streams_.at(number_of(stream)).clock;
   state->recorded = std::chrono::steady_clock::now();

@@ -73,6 +73,7 @@ struct PlanArgs {
   std::vector<std::string> dtypes;  // "T=bf16"
   std::string weights;              // empty: the model's [weights], if any
   std::string math;                 // empty: likewise
+  std::string dots;                 // empty: likewise
   std::optional<bool> fuse, group, reuse, reduce, simplify, single_graph;  // nothing: likewise
   std::string on_break, memory_limit;                                      // empty: likewise
   std::string branches, loops, host;                                       // empty: likewise

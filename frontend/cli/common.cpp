@@ -145,8 +145,8 @@ Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view targe
                           a.single_graph || a.force_lanes || !a.on_break.empty() ||
                           !a.memory_limit.empty() || !a.branches.empty() || !a.loops.empty() ||
                           !a.host.empty() || a.unroll || a.unroll_limit;
-    if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dims.empty() ||
-        !a.dtypes.empty() || switches || !a.dump_dir.empty()) {
+    if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dots.empty() ||
+        !a.dims.empty() || !a.dtypes.empty() || switches || !a.dump_dir.empty()) {
       throw UsageError(fmt::format(
           "{} is compiled already: flags that shape the plan belong to 'braid compile'", a.file));
     }

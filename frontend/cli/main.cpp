@@ -50,6 +50,8 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   c.add_option("--target", a.target, "what to compile for: sm_90 (default), sm_80, ...");
   c.add_option("--streams", a.streams, "at most this many kernels side by side (default 8)")
       ->check(CLI::Range(1, kMaxStreams));
+  c.add_option("--dots", a.dots, "who computes matmuls: auto (default), braid or cublaslt")
+      ->check(CLI::IsMember({"auto", "braid", "cublaslt"}));
   c.add_option("--math", a.math, "how f32 matmuls compute: strict (default) or tf32")
       ->check(CLI::IsMember({"strict", "tf32"}));
   add_switch(c, "simplify", a.simplify, "rewrite the graph, or keep it as written");

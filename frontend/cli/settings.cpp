@@ -163,6 +163,13 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
   in_range("unroll", file.unroll, a.unroll, 1, kMaxUnroll, o.unroll);
   in_range("unroll_limit", file.unroll_limit, a.unroll_limit, 0, kMaxUnrolledKernels,
            o.unroll_limit);
+  if (const auto text = chooser.choose("dots", file.dots, given(a.dots), "--dots")) {
+    const Dots known[] = {Dots::automatic, Dots::braid, Dots::cublaslt};
+    const auto* at = std::find_if(std::begin(known), std::end(known),
+                                  [&](Dots d) { return name_of(d) == *text; });
+    if (at == std::end(known)) chooser.refuse("dots", *text, "takes auto, braid or cublaslt");
+    o.dots = *at;
+  }
   if (const auto text = chooser.choose("math", file.math, given(a.math), "--math")) {
     if (*text != "strict" && *text != "tf32") chooser.refuse("math", *text, "takes strict or tf32");
     o.math = *text == "tf32" ? Math::tf32 : Math::strict;

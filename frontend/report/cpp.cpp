@@ -295,6 +295,16 @@ void Emitter::images() {
 }  // namespace cpp_text
 
 std::string to_cpp(const Program& p) {
+  for (const Kernel& k : p.kernels) {
+    if (k.code != Code::library) continue;
+    throw_error("E0894",
+                fmt::format("program '{}' calls the library function '{}', whose work the program "
+                            "that C++ text would be has no means to enqueue",
+                            p.name, k.function),
+                k.function == kCublasLtMatmul
+                    ? "compile it with --dots=braid (Options::dots)"
+                    : "run it from C++ by an Executable, which is given the function");
+  }
   for (const Module& m : p.modules) {
     if (!m.image.empty()) continue;
     throw_error("E0813", fmt::format("the kernels of program '{}' are not compiled", p.name),

@@ -9,6 +9,7 @@
 
 #include "frontend/report/report_exchanges.hpp"
 #include "frontend/report/report_regions.hpp"
+#include "ir/matmul_table.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -339,8 +340,11 @@ std::string kernel_text(const Program& p, const Node& node) {
     uses += static_cast<size_t>(std::count_if(
         b.nodes.begin(), b.nodes.end(), [&](const Node& n) { return n.kernel == node.kernel; }));
   }
-  std::string out =
-      fmt::format("  {}, grid {}, block {}", k.family, dims3(k.launch.grid), dims3(k.launch.block));
+  std::string out = k.code == Code::library
+                        ? fmt::format("  calls the library function {}, workspace {}", k.function,
+                                      human_bytes(k.workspace))
+                        : fmt::format("  {}, grid {}, block {}", k.family, dims3(k.launch.grid),
+                                      dims3(k.launch.block));
   if (k.launch.shared_bytes > 0) out += fmt::format(", {} B shared", k.launch.shared_bytes);
   if (k.parts > 1) out += fmt::format(", {} parts in one launch", k.parts);
   if (k.code == Code::user) {
@@ -352,6 +356,8 @@ std::string kernel_text(const Program& p, const Node& node) {
   }
   out += uses > 1 ? fmt::format("; the same code runs in {} nodes\n", uses) : "\n";
   const std::string room = room_text(k);
+  const std::string chosen = why_library(k, p.options);
+  if (!chosen.empty()) out += fmt::format("  {}\n", chosen);
   return out + (room.empty() ? "" : "  sized by the device: " + room + "\n");
 }
 

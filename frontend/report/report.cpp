@@ -11,6 +11,7 @@
 #include "frontend/report/plan_index.hpp"
 #include "frontend/report/report_exchanges.hpp"
 #include "frontend/report/report_regions.hpp"
+#include "ir/matmul_table.hpp"
 #include "ir/naming.hpp"
 
 namespace braid::report {
@@ -262,6 +263,11 @@ std::vector<KernelRow> kernel_rows(const Program& p) {
         const Kernel& k = p.kernels[n.kernel];
         rows.push_back({k.symbol, k.family, 0, k.parts, k.launch, k.flops, k.bytes_moved,
                         n.estimate_us, n.ops});
+        if (k.code == Code::library) {
+          rows.back().function = k.function;
+          rows.back().workspace = k.workspace;
+          rows.back().why = why_library(k, p.options);
+        }
       }
       ++rows[it->second].uses;
     }

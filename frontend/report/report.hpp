@@ -125,6 +125,11 @@ struct KernelRow {
   int64_t flops = 0, bytes = 0;
   double us = 0;                 // one launch
   std::vector<std::string> ops;  // of its first use
+  // Of a library kernel: the function that it calls, bytes of memory for that alone, and why it is
+  // not one of ours. Empty for others.
+  std::string function{};
+  int64_t workspace = 0;
+  std::string why{};
 };
 
 /// The same ops cut as others cut them.

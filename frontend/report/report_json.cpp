@@ -229,6 +229,10 @@ Json kernels_json(const Report& r) {
                  {"bytes", k.bytes},
                  {"us", k.us},
                  {"ops", k.ops}});
+    if (k.function.empty()) continue;
+    j.back()["function"] = k.function;
+    j.back()["workspace"] = k.workspace;
+    if (!k.why.empty()) j.back()["why"] = k.why;
   }
   return j;
 }

@@ -325,14 +325,20 @@ std::string kernels_text(const Report& r) {
   std::string out = "kernels\n";
   TextTable t;
   for (const KernelRow& k : r.kernel_rows) {
+    const bool library = !k.function.empty();
     t.row({k.symbol, k.family, fmt::format("{} use{}", k.uses, k.uses == 1 ? "" : "s"),
-           fmt::format("grid {}", dims3(k.launch.grid)),
-           fmt::format("block {}", dims3(k.launch.block)),
+           library ? "calls " + k.function : fmt::format("grid {}", dims3(k.launch.grid)),
+           library ? "workspace " + human_bytes(k.workspace)
+                   : fmt::format("block {}", dims3(k.launch.block)),
            k.parts > 1 ? fmt::format("{} parts", k.parts) : "",
            k.family == "user" ? "flop unknown" : human_count(k.flops) + "flop",
            human_bytes(k.bytes), fmt::format("{:.2f} us", k.us), joined(k.ops, 6, ", ")});
   }
-  return out + t.str();
+  out += t.str();
+  for (const KernelRow& k : r.kernel_rows) {
+    if (!k.why.empty()) out += fmt::format("  {}  {}\n", k.symbol, k.why);
+  }
+  return out;
 }
 
 }  // namespace

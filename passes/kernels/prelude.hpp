@@ -5,7 +5,8 @@
 
 namespace braid::kernels {
 
-/// PTX conversions, warp intrinsics and accesses to the memory of the host. A CPU replaces these to run the kernel text in tests.
+/// PTX conversions, warp intrinsics and accesses to the memory of the host. A CPU replaces these to
+/// run the kernel text in tests.
 std::string_view prelude_intrinsics();
 /// Everything else: storage types, the functions that the scalar table calls, reductions.
 std::string_view prelude_portable();

@@ -431,6 +431,37 @@ TEST_CASE("kernels: model files") {
   }
 }
 
+TEST_CASE("kernels: warnings of old values and of what nothing uses") {
+  const auto warnings = [](const std::string& nodes, const std::string& out) {
+    const std::string text =
+        "format = 1\nname = \"m\"\n"
+        "[inputs]\nx = { dtype = \"f32\", shape = [8] }\n"
+        "[params]\nc = { dtype = \"f32\", shape = [8] }\n"
+        "[kernels.add]\ncode = \"__global__ void add(const float* x, float* y, float* c) {}\"\n"
+        "parameters = [\"in x: f32[N]\", \"out y: f32[N]\", \"inout c: f32[N]\"]\n"
+        "grid = 1\nblock = 8\n"
+        "[graph]\nnodes = [\n" +
+        nodes + "]\n[outputs]\ny = \"" + out + "\"\n";
+    std::string codes;
+    for (const Diagnostic& d : read_toml(text, "m.toml").warnings) {
+      codes += fmt::format("{}:{} ", d.code, d.place.line);
+    }
+    return codes;
+  };
+  const std::string sum = "  { out = \"s\", op = \"add\", in = [\"y\", \"c\"] },\n";
+  CHECK(warnings("  { kernel = \"add\", in = [\"x\", \"c\"], out = \"y\" },\n" + sum, "s") ==
+        "E0507:15 ");
+  CHECK(warnings("  { kernel = \"add\", in = [\"x\", \"c\"], out = [\"y\", \"n\"] },\n" + sum,
+                 "s") == "E0507:15 ");
+  CHECK(warnings("  { kernel = \"add\", in = [\"x\", \"c\"], out = [\"y\", \"n\"] },\n"
+                 "  { out = \"s\", op = \"add\", in = [\"y\", \"n\"] },\n",
+                 "s") == "");
+  CHECK(warnings("  { out = \"s\", op = \"add\", in = [\"x\", \"c\"] },\n", "s") == "E0508:7 ");
+  CHECK(warnings("  { kernel = \"add\", in = [\"x\", \"x\"], out = [\"y\", \"n\"] },\n"
+                 "  { out = \"s\", op = \"add\", in = [\"x\", \"c\"] },\n",
+                 "s") == "E0508:14 ");
+}
+
 TEST_CASE("kernels: the C++ of a plan has the parameters in the function's order") {
   const TomlModel model = load_toml(kExamples + "/rope.toml");
   Program p = compile(*model.graph);

@@ -145,6 +145,41 @@ TEST_CASE("compact and masked_select choose rows and elements") {
   CHECK(out["y"] == Values{5, 5, 6, 6, 0, 0});
 }
 
+TEST_CASE("model files name the results that they want") {
+  const TomlModel model = read_toml(R"(
+format = 1
+[inputs]
+x = { dtype = "f32", shape = [4, 3] }
+m = { dtype = "b1", shape = [4] }
+[graph]
+nodes = [
+  { out = ["rows", "n"], op = "compact", in = ["m", "x"] },
+  { out = "only",        op = "compact", in = ["m", "m"] },
+  { out = ["v", "c"],    op = "unique",  in = ["x"] },
+  { out = ["w", "d", "where"], op = "unique", in = ["m"] },
+]
+[outputs]
+rows = "rows"
+n = "n"
+only = "only"
+v = "v"
+c = "c"
+where = "where"
+)",
+                                    "m.toml");
+  std::mt19937 random(6);
+  const Values x = random_values(random, 12, 3);
+  auto out = run(*model.graph, {{"x", wide({f32, {Dim(4), Dim(3)}}, x)},
+                                {"m", wide({b1, {Dim(4)}}, {1, 0, 0, 1})}});
+  CHECK(out["rows"] == Values{x[0], x[1], x[2], x[9], x[10], x[11], 0, 0, 0, 0, 0, 0});
+  CHECK(out["n"] == Values{2});
+  CHECK(out["only"] == Values{1, 1, 0, 0});
+  CHECK(out["where"] == Values{1, 0, 0, 1});
+  const std::set<double> values(x.begin(), x.end());
+  CHECK(out["c"] == Values{static_cast<double>(values.size())});
+  CHECK(std::equal(values.begin(), values.end(), out["v"].begin()));
+}
+
 TEST_CASE("unique gives each value once, sorted, and where each element is") {
   std::mt19937 random(3);
   for (DType t : {f32, bf16, f64, i32, i64, i8, u8, b1}) {

@@ -53,7 +53,7 @@ double random_scalar(DType t, std::mt19937_64& random) {
 
 /// One graph, three launches.
 struct Counts {
-  size_t scalars = 0, nodes = 0, calls = 0, inside = 0, bodies = 0;
+  size_t scalars = 0, nodes = 0, calls = 0, inside = 0, bodies = 0, users = 0;
 };
 
 /// The plan within a limit between its lower bound and what it would take by itself; the same plan
@@ -83,6 +83,7 @@ void run_random(uint64_t seed, test::RandomGraphOptions options, Counts& counts)
   const Program p = read_program(write_program(limited(g, o, random)));
   CHECK(to_json(p) == to_json(read_program(write_program(p))));
   for (const Body& b : p.bodies) counts.nodes += b.nodes.size();
+  for (const Kernel& k : p.kernels) counts.users += k.code == Code::user;
   counts.calls += p.calls.size();
   counts.inside += p.exchanges.size();
   counts.bodies += p.bodies.size();
@@ -153,4 +154,18 @@ TEST_CASE("random graphs with host calls and ops outside graphs run as the inter
   CHECK(counts.calls > test::rounds(300));
   CHECK(counts.inside > test::rounds(300));
   CHECK(counts.bodies > test::rounds(500));
+}
+
+TEST_CASE("random graphs with kernels of the user's run as the interpreter says") {
+  Counts counts;
+  for (int round = 1; round <= test::rounds(300); ++round) {
+    const auto seed = static_cast<uint64_t>(round);
+    test::RandomGraphOptions options;
+    options.code = 2 + seed % 12;
+    options.library = false;
+    options.host = seed % 3 == 0 ? 4 : 0;
+    options.outside = seed % 4 == 0 ? 6 : 0;
+    run_random(seed, options, counts);
+  }
+  CHECK(counts.users > test::rounds(300));
 }

@@ -119,7 +119,7 @@ class RegionJudge {
 
   void apart(const Node& node) {
     const Kernel& k = p_.kernels[node.kernel];
-    const size_t slots = (k.args.size() - (k.guard ? 1 : 0)) / k.parts;
+    const size_t slots = (k.args.size() - extra_arguments(k)) / k.parts;
     for (size_t s = 0; s < node.args.size(); ++s) {
       if (k.args[s].role == Role::in) continue;
       const Touch out = touch_of(p_, node.args[s], true);

@@ -24,13 +24,14 @@ struct RandomGraphOptions {
   int max_rank = 4;
   int64_t max_extent = 6;
   int64_t max_numel = 512;
-  bool state = true;   // params that are read, assigned and updated, also old versions after new
-  bool empty = true;   // extents of 0
-  bool places = true;  // names, places and repeats on some ops
-  size_t host = 0;     // one step in so many is a call of a host function; 0: none
-  size_t outside = 0;  // one op in so many is kept out of graphs, if it can be; 0: none
-  size_t compact = 0;  // one step in so many is a compaction; 0: none
-  size_t code = 0;     // one step in so many is a kernel or library call of the user's; 0: none
+  bool state = true;    // params that are read, assigned and updated, also old versions after new
+  bool empty = true;    // extents of 0
+  bool places = true;   // names, places and repeats on some ops
+  size_t host = 0;      // one step in so many is a call of a host function; 0: none
+  size_t outside = 0;   // one op in so many is kept out of graphs, if it can be; 0: none
+  size_t compact = 0;   // one step in so many is a compaction; 0: none
+  size_t code = 0;      // one step in so many is a kernel or library call of the user's; 0: none
+  bool library = true;  // of these, whether some are library calls
   std::vector<DType> dtypes = {DType::f32, DType::f32, DType::f16, DType::bf16, DType::f64,
                                DType::i32, DType::i64, DType::i8,  DType::u8,   DType::b1};
 };
@@ -333,7 +334,7 @@ class RandomGraph {
     }
     ir::Graph::NewOp op{ir::OpKind::library, {}, operands};
     const ir::StrId reference = name("reference");
-    if (chance(2)) {
+    if (chance(2) && o_.library) {
       op.attrs =
           ir::LibraryAttr{name("library"), Dim(static_cast<int64_t>(64 * below(3))), reference};
     } else {
