@@ -133,7 +133,7 @@ Executable::Impl::Renewed Executable::Impl::renew(const std::vector<uint32_t>& b
   made.args = args;
   made.bases = bases;
   if (bodies.empty()) return made;
-  const runtime::Gate::Quiet quiet(context->gate);
+  const runtime::Gate::Quiet quiet(context->gate, [this] { context->look(stream.get()); });
   try {
     for (const uint32_t b : bodies) {
       runtime::emit_graph(
