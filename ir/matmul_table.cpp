@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-std::string power_of_two(double x) { return fmt::format("2^{:.0f}", std::log2(x)); }
+std::string power_of_two(double x) { return fmt::format("2^{:.3g}", std::log2(x)); }
 
 std::string work_text(double flops) {
   constexpr std::array<const char*, 5> kUnits{"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"};
@@ -23,9 +23,12 @@ std::string work_text(double flops) {
 
 }  // namespace
 
+/// Measured on one H200 (CUDA 13.0), squares and skinny products: where the library saves a
+/// microsecond or more, which a kernel that it cannot take into its epilogue would cost. Below 64
+/// rows either may be faster by half, whatever the work.
 LibraryFrom library_from(DType dtype, bool tf32) {
-  const bool strict = dtype == DType::f32 && !tf32;
-  return {strict ? 0x1p31 : 0x1p33, 64};
+  if (dtype != DType::f32) return {0x1p28, 64};
+  return {tf32 ? 0x1p29 : 0x1.8p29, 64};
 }
 
 std::string why_library(const Kernel& kernel, const std::string& options) {

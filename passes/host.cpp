@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -138,8 +139,9 @@ HostPrices price_host_op(const ir::Graph& graph, const ir::Op& op, bool in_body)
   }
   const Prices& p = kPrices;
   const double bus_us = (taken + given) / p.bus_bytes_per_us;
+  const double first = std::min(taken + given, p.dma_first_bytes);
   const double copies_us = (taken > 0 ? p.dma_us : 0) + (given > 0 ? p.dma_us : 0) +
-                           (taken + given) / p.dma_bytes_per_us;
+                           first / p.dma_bytes_per_us + (taken + given - first) / p.dma_rest_per_us;
   const double turn_us = p.host_sync_us + p.graph_launch_us;
   return {p.handshake_us + bus_us, turn_us + copies_us + (in_body ? turn_us : 0),
           p.host_node_us + bus_us};

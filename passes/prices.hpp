@@ -31,11 +31,14 @@ struct Prices {
   double graph_launch_us = 2;  // one graph more, back to back
 
   // Host functions, beyond what they take themselves.
-  double handshake_us = 4;  // a kernel that hands over, waits and takes: among two others in 5.3 us
-  double bus_bytes_per_us = 12e3;  // that one block moves to or from the host's memory
-  double dma_us = 5;               // a copy to or from the host, between graphs
-  double dma_bytes_per_us = 40e3;  // that such a copy moves
-  double host_node_us = 53;        // a kernel, a host node and a kernel
+  // In a graph of 20 kernels, a function that copies; with the host's own copies of its tensors.
+  double handshake_us = 8.4;         // a kernel that hands over, waits and takes; the launch's end
+  double bus_bytes_per_us = 9.3e3;   // that one block moves to or from the host's memory
+  double dma_us = 3;                 // a copy to or from the host, between graphs
+  double dma_bytes_per_us = 8.5e3;   // that such copies move of the first ...
+  double dma_first_bytes = 1 << 20;  // ... so many, of all arguments and results
+  double dma_rest_per_us = 10.5e3;   // and of the rest
+  double host_node_us = 39;          // a kernel, a host node and a kernel
 
   // Lanes are kept where they are predicted to save this part of one chain's time and this much.
   double least_gain = 0.05;

@@ -46,8 +46,14 @@ HostCalls::HostCalls(const ContextPtr& context, const Program& program,
     std::shared_ptr<HostFunction>& function = own[c.function];
     if (!function) function = std::make_shared<HostFunction>(given);
     place.function = function;
-    for (uint32_t v : c.args) place.arguments.push_back(take(v));
-    for (uint32_t v : c.results) place.results.push_back(take(v));
+    for (uint32_t v : c.args) {
+      place.arguments.push_back(take(v));
+      place.given.emplace_back(program.views[v].type);
+    }
+    for (uint32_t v : c.results) {
+      place.results.push_back(take(v));
+      place.made.emplace_back(program.views[v].type);
+    }
     for (OwnedEvent* owned : {&place.there, &place.taken}) {
       CUevent event = nullptr;
       context->check(context->driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING),
@@ -83,13 +89,17 @@ void HostCalls::wait(uint32_t call) {
 
 void HostCalls::call(uint32_t call) {
   const Call& c = program_->calls[call];
-  const Place& place = places_[call];
-  std::vector<HostTensor> arguments, results;
+  Place& place = places_[call];
+  std::vector<HostTensor>&arguments = place.given, &results = place.made;
   for (size_t i = 0; i < c.args.size(); ++i) {
-    HostTensor& t = arguments.emplace_back(program_->views[c.args[i]].type);
-    if (!t.bytes.empty()) std::memcpy(t.bytes.data(), at(place.arguments[i]), t.bytes.size());
+    std::vector<std::byte>& bytes = arguments[i].bytes;
+    if (!bytes.empty()) std::memcpy(bytes.data(), at(place.arguments[i]), bytes.size());
   }
-  for (uint32_t v : c.results) results.emplace_back(program_->views[v].type);
+  for (size_t i = 0; i < c.results.size(); ++i) {
+    // The function may have changed both.
+    results[i].type = program_->views[c.results[i]].type;
+    results[i].bytes.assign(static_cast<size_t>(results[i].type.bytes()), std::byte{0});
+  }
   {
     const InHostCall inside;
     try {

@@ -42,6 +42,7 @@ struct Call {
 /// More threads where more packs of 16 bytes can be under way at once.
 uint32_t threads_for(int64_t bytes) {
   constexpr int64_t kPerThread = 64;
+  if (bytes <= 512) return 32;  // a barrier of one warp costs nothing
   return bytes <= 256 * kPerThread ? 256 : bytes <= 512 * kPerThread ? 512 : 1024;
 }
 

@@ -108,7 +108,7 @@ void trips(const Device& device, double seconds) {
       "without the call\n"
       "{:>9}  {:9}  {:>6}  {:>18}  {:>18}  {:>8}\n",
       "bytes", "way", "graphs", "launch and wait", "back to back", "launch()");
-  for (const int64_t elements : {1, 1024, 65'536, 1'048'576}) {
+  for (const int64_t elements : {1, 1024, 16'384, 65'536, 262'144, 1'048'576}) {
     double latency = 0, step = 0;
     std::optional<HostTensor> expected;
     for (const Way& w : kWays) {

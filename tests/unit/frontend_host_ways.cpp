@@ -202,7 +202,7 @@ TEST_CASE("host ways: flags, variables and files set the default") {
   expect(b.braid("inspect h.toml --format=cpp"), 1, "E0879");
   const std::string why = out("explain h h.toml");
   CHECK(has(why, "waits for, the host function 'identity' (x0)"));
-  CHECK(has(why, "why so: 4.0 us against 18.4 us for a break"));
+  CHECK(has(why, "why so: 8.4 us against 14.4 us for a break"));
   CHECK(has(out("explain h h.toml --host=break"),
             "fix: let the graph call it: way = \"handshake\" in TOML, .way in C++"));
 }
