@@ -143,7 +143,7 @@ TEST_CASE("random graphs of everything run as the interpreter says") {
 
 TEST_CASE("random graphs with host calls and ops outside graphs run as the interpreter says") {
   Counts counts;
-  for (int round = 1; round <= test::rounds(300); ++round) {
+  for (int round = 1; round <= test::rounds(330); ++round) {
     const auto seed = static_cast<uint64_t>(round);
     test::RandomGraphOptions options;
     options.host = seed % 4 == 0 ? 0 : 2 + seed % 16;

@@ -472,7 +472,7 @@ TEST_CASE("host: breaks say why and how to go without") {
   REQUIRE(p.breaks.size() == 1);
   CHECK(p.breaks[0].reason ==
         "the host function 'f' returns tensors; asked for: 8.4 us by a handshake, 14.4 us by a "
-        "break, 53.0 us by a host node");
+        "break, 39.0 us by a host node");
   CHECK(p.breaks[0].remedy ==
         "let the graph call it: way = \"handshake\" in TOML, .way in C++; that leaves 1 of 2 "
         "graphs");
