@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <optional>
 
 namespace braid {
 namespace {
-
-std::string power_of_two(double x) { return fmt::format("2^{:.3g}", std::log2(x)); }
 
 std::string work_text(double flops) {
   constexpr std::array<const char*, 5> kUnits{"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"};
@@ -40,7 +37,7 @@ std::string why_library(const Kernel& kernel, const std::string& options) {
   }
   const LibraryFrom from = library_from(product->dtype, product->tf32);
   return fmt::format("cuBLASLt: {} of work, from {} on it is faster", work_text(product->flops()),
-                     power_of_two(from.flops));
+                     work_text(from.flops));
 }
 
 }  // namespace braid

@@ -18,7 +18,7 @@ struct LibraryFrom {
 /// The checked-in table.
 LibraryFrom library_from(DType dtype, bool tf32);
 
-/// "cuBLASLt: 2.1 GFLOP of work, from 2^29.6 on it is faster" or "cuBLASLt: asked for by
+/// "cuBLASLt: 2.1 GFLOP of work, from 805.3 MFLOP on it is faster" or "cuBLASLt: asked for by
 /// dots=cublaslt", for a library kernel of a program that these options, as text, made. Empty for
 /// one of the user's.
 std::string why_library(const Kernel& kernel, const std::string& options);

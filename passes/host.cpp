@@ -18,13 +18,71 @@ using ir::HostWay;
 using ir::OpKind;
 using ir::ValueId;
 
+bool calls_host(const ir::Graph& graph, const ir::Op& op) {
+  if (op.kind == OpKind::host) return true;
+  for (uint32_t b : ir::bodies_of(op)) {
+    const ir::Graph& body = graph.bodies[b];
+    for (const ir::Op& inner : body.ops()) {
+      if (calls_host(body, inner)) return true;
+    }
+  }
+  return false;
+}
+
+/// By value of a body: whether it follows from what the host gives, or from an argument that does.
+std::vector<bool> follows_from_host(const ir::Graph& body, const std::vector<bool>& arguments) {
+  std::vector<bool> follows(body.values().size(), false);
+  for (size_t i = 0; i < body.ops().size(); ++i) {
+    const ir::Op& op = body.ops()[i];
+    bool from = i < arguments.size() ? arguments[i] : calls_host(body, op);
+    for (ValueId v : op.operands) from = from || follows[v.index];
+    for (uint32_t r = 0; r < op.results; ++r) follows[op.result.index + r] = from;
+  }
+  return follows;
+}
+
+/// Whether only what the host gives may end a loop: it has no limit, and its condition follows from
+/// that.
+bool host_ends(const ir::Graph& g, const ir::Op& op) {
+  const auto* loop = std::get_if<ir::LoopAttr>(&op.attrs);
+  if (!loop || loop->limit || loop->condition == ir::kNoBody) return false;
+  const ir::Graph &body = g.bodies[loop->body], &condition = g.bodies[loop->condition];
+  const size_t first = ir::first_operand_argument(op);
+  std::vector<bool> arguments(op.operands.size() + first, false);
+  // The argument that each version is of, and the last version of each argument.
+  std::vector<size_t> argument(body.values().size(), SIZE_MAX);
+  std::vector<ValueId> last(arguments.size());
+  for (size_t k = first; k < arguments.size(); ++k) {
+    last[k] = body.ops()[k].result;
+    argument[last[k].index] = k;
+  }
+  for (const ir::Op& inner : body.ops()) {
+    for (auto [before, after] : ir::versions_made(body, inner)) {
+      const size_t k = argument[after.index] = argument[before.index];
+      if (k != SIZE_MAX) last[k] = after;
+    }
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    const std::vector<bool> follows = follows_from_host(body, arguments);
+    for (size_t k = first; k < arguments.size(); ++k) {
+      const bool carried = k - first < loop->carried;
+      const ValueId next = carried ? body.outputs[k - first].value : last[k];
+      if (arguments[k] || !follows[next.index]) continue;
+      arguments[k] = changed = true;
+    }
+  }
+  return follows_from_host(condition, arguments)[condition.outputs[0].value.index];
+}
+
 /// The ways of the host ops of one graph.
 class Ways {
  public:
-  Ways(ir::Graph& graph, const Options& options, bool in_body)
+  Ways(ir::Graph& graph, const Options& options, bool in_body, bool endless)
       : g_(graph),
         options_(options),
         in_body_(in_body),
+        endless_(endless),
         needed_(graph.values().size(), false),
         written_(graph.values().size(), false) {}
 
@@ -57,7 +115,15 @@ class Ways {
     const HostPrices us = price_host_op(g_, op, in_body_);
     const HostWay asked = attr.way != HostWay::automatic ? attr.way : options_.host;
     std::string why;
-    if (asked == HostWay::node && in_body_) {
+    if (endless_) {
+      attr.way = HostWay::script;
+      why = fmt::format(
+          "break: the loop has no limit, and its condition follows from what the host gives: if a "
+          "function failed, a graph would go on with zeros and might not end; with a limit {:.1f} "
+          "us "
+          "by a handshake against {:.1f} us",
+          us.handshake, us.broken);
+    } else if (asked == HostWay::node && in_body_) {
       attr.way = HostWay::handshake;
       why = fmt::format(
           "handshake: bodies of conditional nodes hold no host nodes; {:.1f} us against {:.1f} us "
@@ -124,6 +190,7 @@ class Ways {
   ir::Graph& g_;
   const Options& options_;
   const bool in_body_;
+  const bool endless_;         // in a loop that only the host ends
   std::vector<bool> needed_;   // by value: by work of the device
   std::vector<bool> written_;  // by version: another one replaces it
   bool order_needed_ = false;  // the next op that acts on the host is part of a graph
@@ -148,11 +215,15 @@ HostPrices price_host_op(const ir::Graph& graph, const ir::Op& op, bool in_body)
 }
 
 void choose_host_ways(ir::Graph& graph, const Options& options) {
-  const auto on = [&](ir::Graph& g, bool in_body, const auto& self) -> void {
-    Ways(g, options, in_body).run();
-    for (ir::Graph& body : g.bodies) self(body, true, self);
+  const auto on = [&](ir::Graph& g, bool in_body, bool endless, const auto& self) -> void {
+    Ways(g, options, in_body, endless).run();
+    for (const ir::Op& op : g.ops()) {
+      for (uint32_t b : ir::bodies_of(op)) {
+        self(g.bodies[b], true, endless || host_ends(g, op), self);
+      }
+    }
   };
-  on(graph, false, on);
+  on(graph, false, false, on);
 }
 
 }  // namespace braid

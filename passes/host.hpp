@@ -25,7 +25,10 @@ HostPrices price_host_op(const ir::Graph& graph, const ir::Op& op, bool in_body)
 /// An op's own way is granted, then that of the options; else prices decide. A call that no work
 /// of the device follows ends the last graph anyway, so it breaks at no price, unless the options
 /// want one graph. What is asked to be a host node in a body becomes a handshake: it may come to
-/// lie in the body of a conditional node, which holds none. O(size of the graph).
+/// lie in the body of a conditional node, which holds none. In a loop without a limit whose
+/// condition follows from what host functions give every call is a break: a graph goes on with
+/// zeros when a function fails, on which such a loop may never end, where the host ends the launch.
+/// O(size of the graph), but for such loops: by the number of values that they carry.
 void choose_host_ways(ir::Graph& graph, const Options& options);
 
 }  // namespace braid

@@ -95,7 +95,10 @@ void Mailbox::answer(Site& site, uint32_t sequence) {
   const std::lock_guard lock(mutex_);
   calling_.reset();
   const bool failed = failure.has_value();
-  if (failure) fail(*launch, std::move(*failure));
+  if (failure) {
+    failure->details.push_back(fmt::format("in launch {}", launch->number));
+    fail(*launch, std::move(*failure));
+  }
   if (closed_) return;
   scan();
   if (load_word(site.line->given_up) == sequence) return;

@@ -164,6 +164,15 @@ bool compile_user_module(Program& program, uint32_t module, const Cache& cache,
     result = run_nvrtc(job, what);
     if (result.code != 0) {
       std::vector<Diagnostic> wrong = mistakes_in(result.log, m, functions);
+      if (wrong.empty() && result.log.find("ptxas") != std::string::npos) {
+        // The assembler's limits: shared memory, registers. It names no line.
+        Diagnostic d;
+        d.code = "E0880";
+        d.message = fmt::format("{}: the assembler refuses the kernel", what);
+        d.place.file = m.file;
+        d.details.push_back(result.log.substr(0, result.log.find_last_not_of("\n") + 1));
+        wrong.push_back(std::move(d));
+      }
       if (wrong.empty()) refused(result, what);
       throw Error(std::move(wrong));
     }

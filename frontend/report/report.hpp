@@ -160,8 +160,9 @@ struct Reference {
 
 /// Measured on one H200 (driver 580, CUDA 13.0), like the cost model's: what cuGraphLaunch
 /// takes the host, what the launch of one kernel does, and how much longer than the graphs alone a
-/// graph, a synchronisation and a graph take.
+/// graph, a synchronisation and a graph take. Then a copy between device and host, and its bytes.
 inline constexpr double kGraphLaunchUs = 2, kKernelLaunchUs = 4.5, kHostWaitUs = 6.4;
+inline constexpr double kCopyUs = 3, kCopyBytesPerUs = 8.5e3;
 
 /// What one launch of the program takes, predicted: its parts one after another, and what launching
 /// them and waiting for copies costs besides. Host functions take no time.
@@ -170,8 +171,11 @@ struct LaunchTime {
   size_t regions = 0;     // that the host drives
   double regions_us = 0;  // of them, the costlier side and one iteration of loops
   double parts_us = 0, graphs_us = 0, waits_us = 0;
+  double copies_us = 0;     // of calls between graphs: arguments to the host, results from it
   double stretches_us = 0;  // of each its first kernel: the others' are in its prediction
-  double us() const { return parts_us + graphs_us + stretches_us + waits_us + regions_us; }
+  double us() const {
+    return parts_us + graphs_us + stretches_us + waits_us + copies_us + regions_us;
+  }
 };
 
 struct Report {

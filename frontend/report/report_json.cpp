@@ -59,6 +59,7 @@ Json launch_json(const LaunchTime& t) {
           {"stretches_us", t.stretches_us},
           {"waits", t.waits},
           {"waits_us", t.waits_us},
+          {"copies_us", t.copies_us},
           {"host_regions", t.regions},
           {"host_regions_us", t.regions_us}};
 }

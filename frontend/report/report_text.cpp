@@ -93,6 +93,7 @@ std::string launch_text(const Report& r) {
     terms.push_back(fmt::format("{:.1f} us for the host to wait {}", t.waits_us,
                                 t.waits == 1 ? "once" : fmt::format("{} times", t.waits)));
   }
+  if (t.copies_us > 0) terms.push_back(fmt::format("{:.1f} us to copy for it", t.copies_us));
   if (t.regions > 0) {
     terms.push_back(fmt::format("{:.1f} us in {} driven by the host", t.regions_us,
                                 counted(t.regions, "region")));

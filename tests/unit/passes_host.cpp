@@ -425,6 +425,63 @@ TEST_CASE("host: a loop with a handshake is a graph, with a break the host drive
   CHECK(asked.exchanges[0].why.find("hold no host nodes") != std::string::npos);
 }
 
+TEST_CASE("host: a loop that only the host may end is no graph") {
+  const auto way_inside = [](const std::string& lines) {
+    std::string text;
+    const ir::Graph g = with_ways(lines);
+    for (const ir::Graph& body : g.bodies) text += ways(body);
+    return text;
+  };
+  // `carried` is what the body gives for its next turn; the condition asks it.
+  const auto loop = [](const std::string& attributes, const std::string& next,
+                       const std::string& state = "%3") {
+    return fmt::format(R"(
+      %0: f32[] = input "x"
+      %1: f32[] = input "y"
+      %2: state f32[] = param "s"
+      %3: f32[], %4: f32[], %5: state f32[] = loop %0, %1, %2 "turns" {{carried=2{}}} {{
+        body "body" {{
+          %0: i32[] = input "i"
+          %1: f32[] = input "x"
+          %2: f32[] = input "y"
+          %4: state f32[] = param "s"
+          %3: f32[] = exp %1
+          %5: f32[] = host %2 "ask" {{function="ask"}}
+          %6: state f32[] = assign %4, {}
+          output "x" {}
+          output "y" %5
+        }}
+        condition "more" {{
+          %0: i32[] = input "i"
+          %1: f32[] = input "x"
+          %2: f32[] = input "y"
+          %3: state f32[] = param "s"
+          %4: f32[] = read %3
+          %5: f32[] = constant 9
+          %6: f32[] = add %1, %4
+          %7: b1[] = lt %6, %5
+          output "more" %7
+        }}
+      }}
+      output "z" %3
+      output "a" %4
+    )",
+                       attributes, state, next);
+  };
+  CHECK(way_inside(loop("", "%3")) == "handshake");
+  CHECK(way_inside(loop("", "%5")) == "break");        // by a carried value
+  CHECK(way_inside(loop("", "%2")) == "break");        // by one that the host gave the turn before
+  CHECK(way_inside(loop("", "%3", "%5")) == "break");  // by state
+  CHECK(way_inside(loop(", limit=9", "%5")) == "handshake");
+  std::string reason;
+  const ir::Graph g = with_ways(loop("", "%5"));
+  for (const ir::Op& op : g.bodies[0].ops()) {
+    const auto* host = std::get_if<ir::HostAttr>(&op.attrs);
+    if (host) reason = g.bodies[0].strings[host->why];
+  }
+  CHECK(reason.starts_with("break: the loop has no limit, and its condition follows"));
+}
+
 TEST_CASE("host: branches with calls inside keep their order with calls around them") {
   const std::string text = R"(
     %0: b1[] = input "c"
