@@ -82,6 +82,13 @@ class KernelReader {
       k.spec.line = lines ? item.place.end_line - ends : item.place.line;
     } else {
       k.spec.file = path(item.text);
+      std::error_code ec;
+      if (std::filesystem::exists(k.spec.file, ec) &&
+          !std::filesystem::is_regular_file(k.spec.file, ec)) {
+        report_.error("E0325", item.place, fmt::format("{} is no file", k.spec.file),
+                      "the path is relative to the model's file");
+        return;
+      }
       try {
         // "-" is a file here, not the standard input.
         k.spec.code = read_file(k.spec.file == "-" ? "./-" : k.spec.file);

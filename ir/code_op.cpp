@@ -5,11 +5,32 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ir/text.hpp"
 
 namespace braid::ir {
 namespace {
+
+/// Whether a scalar parameter of the dtype can be the number: finite, and for integers exact.
+bool holds(DType t, double x) {
+  if (!std::isfinite(x)) return false;
+  if (is_float(t)) return true;
+  const double whole = std::trunc(x);
+  if (whole != x) return false;
+  switch (t) {
+    case DType::b1:
+      return x == 0 || x == 1;
+    case DType::u8:
+      return x >= 0 && x <= 255;
+    case DType::i8:
+      return x >= -128 && x <= 127;
+    case DType::i32:
+      return x >= INT32_MIN && x <= INT32_MAX;
+    default:
+      return std::abs(x) <= 0x1p53;
+  }
+}
 
 /// What is wrong with the parameters of a kernel that takes so many operands and gives so many
 /// values, or nothing.
@@ -19,6 +40,10 @@ std::string refuse_parameters(const KernelAttr& attr, size_t operands, size_t va
     if (p.kind == CodeParameter::Kind::scalar) {
       if (p.extent && p.dtype != DType::i32 && p.dtype != DType::i64) {
         return fmt::format("an extent is passed as i32 or i64, not {}", braid::name_of(p.dtype));
+      }
+      if (!p.extent && !holds(p.dtype, p.number)) {
+        return fmt::format("the number {} cannot be passed as {}", p.number,
+                           braid::name_of(p.dtype));
       }
       continue;
     }
@@ -89,6 +114,13 @@ std::vector<std::string> launch_errors(const DimTable& dims, const KernelAttr& a
     wrong.push_back(fmt::format("a block of {} threads is more than 1024", threads));
   }
   check(attr.shared_bytes, "shared memory in bytes", 0, most_shared_bytes);
+  for (size_t i = 0; i < attr.parameters.size(); ++i) {
+    const CodeParameter& p = attr.parameters[i];
+    if (!p.extent) continue;
+    // 64-bit extents are kept as doubles: exact up to there.
+    const int64_t most = p.dtype == DType::i32 ? INT32_MAX : int64_t{1} << 53;
+    check(*p.extent, fmt::format("parameter {}, an {},", i + 1, braid::name_of(p.dtype)), 0, most);
+  }
   return wrong;
 }
 

@@ -176,17 +176,21 @@ class Exchanges {
     return false;
   }
 
-  /// One kernel, or one of each of the three parts, in one body and in their order.
+  /// One kernel, or one of each of the three parts, in their order: in one body, or in some that
+  /// one script launches one after the other, where a body was cut in between.
   void complete(uint32_t e) {
     const std::vector<Call>& is = nodes_[e];
     const bool node = p_.exchanges[e].way == ir::HostWay::node;
     bool good = is.size() == (node ? 3 : 1);
     for (size_t i = 0; good && i < is.size(); ++i) {
-      good = is[i].body == is[0].body && is[i].part == static_cast<Part>(node ? i + 1 : 0);
+      const Body &first = p_.bodies[is[0].body], &b = p_.bodies[is[i].body];
+      good = b.region == first.region && b.branch == first.branch &&
+             (i == 0 || is[i].body >= is[i - 1].body) &&
+             is[i].part == static_cast<Part>(node ? i + 1 : 0);
     }
     if (!good) {
       out_.add("{} is called by {} nodes, which are not {}", name(e), is.size(),
-               node ? "a post, a host node and a fetch of one graph" : "one exchange");
+               node ? "a post, a host node and a fetch in turn" : "one exchange");
     }
   }
 

@@ -168,7 +168,8 @@ NvrtcResult run_nvrtc(const NvrtcJob& job, const std::string& what) {
   for (const std::string& f : job.functions) {
     const char* symbol = nullptr;
     check(l.lowered(h, f.c_str(), &symbol), "nvrtcGetLoweredName");
-    out.symbols.emplace_back(symbol);
+    // Where it stopped reading early, at a byte 0xff for one, there is none.
+    out.symbols.emplace_back(symbol ? symbol : "");
   }
   check(l.cubin_size(h, &n), "nvrtcGetCUBINSize");
   out.image.resize(n);

@@ -59,6 +59,8 @@ class Includes {
 
   /// False if what is included cannot be told.
   bool add(std::string_view source, const fs::path& folder) {
+    size_t left = 0;  // times that the word stands there: in a comment, a test, or a line not known
+    for (size_t at = 0; (at = source.find("include", at)) != std::string_view::npos; ++at) ++left;
     std::istringstream lines{std::string(source)};
     for (std::string line; std::getline(lines, line);) {
       std::istringstream words(line);
@@ -72,8 +74,10 @@ class Includes {
       const size_t end = close ? name.find(close, 1) : std::string::npos;
       if (end == std::string::npos) return false;  // a macro
       if (!find(name.substr(1, end - 1), close == '"' ? folder : fs::path())) return false;
+      for (size_t at = 0; (at = line.find("include", at)) != std::string::npos; ++at) --left;
     }
-    return true;
+    // Lines may be joined, and C++ spells '#' in other ways too.
+    return left == 0 && source.find("\\\n") == std::string_view::npos;
   }
   std::string take() { return std::move(texts_); }
 
@@ -175,6 +179,15 @@ bool compile_user_module(Program& program, uint32_t module, const Cache& cache,
       }
       if (wrong.empty()) refused(result, what);
       throw Error(std::move(wrong));
+    }
+    for (size_t i = 0; i < functions.size(); ++i) {
+      if (!result.symbols[i].empty()) continue;
+      Diagnostic d;
+      d.code = "E0882";
+      d.message = fmt::format("there is no __global__ function '{}'", functions[i]);
+      d.place.file = m.file;
+      d.suggestion = "NVRTC reads code up to a byte that is no text, such as 0xff";
+      throw Error(std::move(d));
     }
     if (included) cache.put(key, packed(result), not_kept);
   }

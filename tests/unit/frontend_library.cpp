@@ -175,7 +175,8 @@ TEST_CASE("reports name library kernels, their workspace and why they are chosen
   CAPTURE(text);
   CHECK(text.find("calls cublaslt.matmul") != std::string::npos);
   CHECK(text.find("workspace 32.0 MiB") != std::string::npos);
-  CHECK(text.find("cuBLASLt: 8.6 GFLOP of work, from 805.3 MFLOP on it is faster") != std::string::npos);
+  CHECK(text.find("cuBLASLt: 8.6 GFLOP of work, from 805.3 MFLOP on it is faster") !=
+        std::string::npos);
   CHECK(to_text(p).find("calls cublaslt.matmul") != std::string::npos);
   CHECK(to_dot(p).find("library") != std::string::npos);
   CHECK(to_json(p).find("cublaslt.matmul") != std::string::npos);

@@ -1,6 +1,7 @@
 // Kernels of the user's in the IR: extents that are rounded up, the text form, launches.
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <random>
 #include <string>
 
@@ -114,4 +115,42 @@ TEST_CASE("kernels: what no device launches") {
   CHECK(errors({Dim(1), Dim(65536), Dim(70000)}, one, Dim(0)).size() == 2);
   CHECK(errors({Extent(Dim(1), Dim(3), Dim(0)), Dim(1), Dim(1)}, one, Dim(0)).size() == 1);
   CHECK(errors({dims.symbol("T"), Dim(1), Dim(1)}, one, Dim(0)).empty());
+}
+
+TEST_CASE("kernels: numbers that a parameter does not hold") {
+  DimTable dims;
+  const auto errors = [&](DType t, int64_t extent) {
+    KernelAttr a;
+    CodeParameter p;
+    p.kind = CodeParameter::Kind::scalar;
+    p.dtype = t;
+    p.extent = Extent(Dim(extent));
+    a.parameters = {p};
+    return launch_errors(dims, a, kMostSharedBytes).size();
+  };
+  CHECK(errors(DType::i32, INT32_MAX) == 0);
+  CHECK(errors(DType::i32, int64_t{INT32_MAX} + 1) == 1);
+  CHECK(errors(DType::i64, int64_t{1} << 53) == 0);
+  CHECK(errors(DType::i64, (int64_t{1} << 53) + 1) == 1);
+
+  const auto refused = [](DType t, double number) {
+    Graph g("g");
+    const ValueId x =
+        g.add({OpKind::input, {}, {}, TensorType{DType::f32, {Dim(4)}}, g.strings.intern("x")});
+    KernelAttr a;
+    a.function = g.strings.intern("k");
+    a.parameters.resize(3);
+    a.parameters[1].kind = CodeParameter::Kind::result;
+    a.parameters[2].kind = CodeParameter::Kind::scalar;
+    a.parameters[2].dtype = t;
+    a.parameters[2].number = number;
+    return !g.try_add({OpKind::kernel, a, {x}, TensorType{DType::f32, {Dim(4)}}}).error.empty();
+  };
+  CHECK(!refused(DType::i32, -2147483648.0));
+  CHECK(refused(DType::i32, 2147483648.0));
+  CHECK(refused(DType::i32, 0.5));
+  CHECK(refused(DType::u8, -1));
+  CHECK(!refused(DType::f32, 0.5));
+  CHECK(refused(DType::f32, std::numeric_limits<double>::infinity()));
+  CHECK(refused(DType::f64, std::numeric_limits<double>::quiet_NaN()));
 }
