@@ -366,8 +366,7 @@ class Graph {
   Tensor read(Tensor param, Where w = Loc::current());
   void output(std::string_view name, In value);
   /// Calls the host function registered under that name (HostFunctions) with these tensors; it
-  /// returns tensors of the given types, or none. It runs on the host, while the graph waits or
-  /// between two graphs: see HostOpts::way.
+  /// returns tensors of the given types, or none. HostOpts::way says where in the plan it runs.
   std::vector<Tensor> host(std::string_view function, std::vector<In> arguments,
                            std::vector<TypeArg> results = {}, HostOpts o = {},
                            Where w = Loc::current());
