@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 using ir::ValueId;
-using Role = KernelParameter::Role;
+using Way = KernelParameter::Role;
 
 /// The dims of the model that a name may stand for.
 std::optional<Dim> dim_of_model(Graph::Impl& g, const std::string& name) {
@@ -39,9 +39,10 @@ std::optional<double> literal(const std::string& text) {
 }
 
 /// One call. Members return nothing or false after a mistake, which is reported.
-class Call {
+class KernelUse {
  public:
-  Call(Graph& graph, const KernelSpec& spec, const std::vector<In>& arguments, const Where& where)
+  KernelUse(Graph& graph, const KernelSpec& spec, const std::vector<In>& arguments,
+            const Where& where)
       : graph_(graph), g_(graph.impl()), spec_(spec), arguments_(arguments), where_(where) {}
 
   bool read_parameters() {
@@ -209,7 +210,7 @@ class Call {
     uint32_t operands = 0, results = 0;
     for (const KernelParameter& p : parameters) {
       ir::CodeParameter c;
-      if (p.role == Role::number) {
+      if (p.role == Way::number) {
         const std::optional<ir::CodeParameter> n = number(p);
         if (!n) return std::nullopt;
         c = *n;
@@ -255,14 +256,14 @@ class Call {
 
 std::vector<Tensor> Graph::kernel(const KernelSpec& spec, std::vector<In> arguments, Where w) {
   Impl& g = *impl_;
-  Call call(*this, spec, arguments, w);
+  KernelUse call(*this, spec, arguments, w);
   const auto poison = [&] {
     // As many as the caller expects, where that is known.
     const auto results =
         std::count_if(spec.parameters.begin(), spec.parameters.end(), [](const std::string& text) {
           std::string why;
           const auto p = parse_kernel_parameter(text, &why);
-          return p && (p->is_result() || p->role == Role::inout);
+          return p && (p->is_result() || p->role == Way::inout);
         });
     return std::vector<Tensor>(static_cast<size_t>(results), wrap({}));
   };
@@ -285,7 +286,7 @@ std::vector<Tensor> Graph::kernel(const KernelSpec& spec, std::vector<In> argume
     const Tensor* t = std::get_if<Tensor>(&in.value);
     const ValueId value = unwrap(in);
     if (!value.valid()) return poison();
-    if (p.role == Role::inout) {
+    if (p.role == Way::inout) {
       const Impl::Made made = g.tensors[t->id_];
       Changed c{operands.size(), {}};
       if (made.body == Impl::kVariable) {

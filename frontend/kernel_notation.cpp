@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-using Role = KernelParameter::Role;
+using Way = KernelParameter::Role;
 
 constexpr size_t kMaxText = 200;  // characters of an extent
 constexpr int kMaxDepth = 64;     // parentheses
@@ -215,11 +215,11 @@ class ExtentParser {
 }  // namespace
 
 std::string KernelParameter::text() const {
-  if (role == Role::number) {
+  if (role == Way::number) {
     return name.empty() ? fmt::format("{} {}", dtype, value)
                         : fmt::format("{} {} = {}", dtype, name, value);
   }
-  const std::string_view what = role == Role::in ? "in" : role == Role::out ? "out" : "inout";
+  const std::string_view what = role == Way::in ? "in" : role == Way::out ? "out" : "inout";
   return fmt::format("{} {}: {}[{}]", what, name, dtype, fmt::join(extents, ", "));
 }
 
@@ -233,7 +233,7 @@ std::optional<KernelParameter> parse_kernel_parameter(std::string_view text, std
   const std::string_view first = take_word(rest);
   if (first.empty()) return fail(kForms);
   if (first != "in" && first != "out" && first != "inout") {
-    p.role = Role::number;
+    p.role = Way::number;
     p.dtype = first;
     if (const size_t equals = rest.find('='); equals != std::string_view::npos) {
       p.name = trimmed(rest.substr(0, equals));
@@ -244,7 +244,7 @@ std::optional<KernelParameter> parse_kernel_parameter(std::string_view text, std
     if (p.value.empty() || p.value.find(':') != std::string::npos) return fail(kForms);
     return p;
   }
-  p.role = first == "in" ? Role::in : first == "out" ? Role::out : Role::inout;
+  p.role = first == "in" ? Way::in : first == "out" ? Way::out : Way::inout;
   p.name = take_word(rest);
   if (!is_name(p.name)) return fail(kForms);
   if (rest.empty() || rest[0] != ':') return fail("after the name stands ':' and the type");

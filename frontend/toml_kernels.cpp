@@ -12,7 +12,7 @@
 namespace braid::toml_reader {
 namespace {
 
-using Role = KernelParameter::Role;
+using Way = KernelParameter::Role;
 
 constexpr const char* kExample = "as in parameters = [\"in x: f32[T, 64]\", \"out y: f32[T, 64]\"]";
 
@@ -128,11 +128,11 @@ class KernelReader {
     for (size_t i = 0; i < k.parameters.size(); ++i) {
       KernelParameter& p = k.parameters[i];
       for (std::string& x : p.extents) x = in_model_terms(x, places[i]);
-      if (p.role == Role::number) p.value = in_model_terms(p.value, places[i]);
+      if (p.role == Way::number) p.value = in_model_terms(p.value, places[i]);
       k.spec.parameters.push_back(p.text());
     }
     const bool results = std::any_of(k.parameters.begin(), k.parameters.end(), [](const auto& p) {
-      return p.role == Role::out || p.role == Role::inout;
+      return p.role == Way::out || p.role == Way::inout;
     });
     if (!results && places.size() == e->value.items.size()) {
       report_.error(
@@ -274,7 +274,7 @@ bool check_kernel_node(const Item& item, const Surroundings& around, Report& rep
   for (const KernelParameter& p : k.parameters) {
     operands += p.is_operand();
     results += p.is_result();
-    changed += p.role == Role::inout;
+    changed += p.role == Way::inout;
   }
   const auto refuse = [&](std::string message, const std::string& list) {
     Diagnostic& d = report.error("E0323", node.place, std::move(message));
@@ -299,7 +299,7 @@ bool check_kernel_node(const Item& item, const Surroundings& around, Report& rep
   for (const KernelParameter& p : k.parameters) {
     if (!p.is_operand()) continue;
     const std::string& name = node.in[at++].name;
-    if (p.role != Role::inout) continue;
+    if (p.role != Way::inout) continue;
     const size_t out = results++;
     const bool param = std::any_of(around.params.begin(), around.params.end(),
                                    [&](const Declaration& d) { return d.name.text == name; });

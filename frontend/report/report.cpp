@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "frontend/report/plan_index.hpp"
+#include "frontend/report/report_codes.hpp"
 #include "frontend/report/report_exchanges.hpp"
 #include "frontend/report/report_regions.hpp"
 #include "ir/matmul_table.hpp"
@@ -350,6 +351,7 @@ Report make_report(const Program& p) {
   }
   r.regions = region_rows(p);
   r.exchanges = exchange_rows(p);
+  r.codes = code_rows(p);
   r.launched = launched_by(p, p.script);
   r.armed = armed_bodies(p);
   r.launch = launch_time(p, r.fragments);

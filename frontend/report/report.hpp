@@ -132,6 +132,14 @@ struct KernelRow {
   std::string why{};
 };
 
+/// A node that is a library call or a kernel of the user's.
+struct CodeRow {
+  std::string function;  // "cublaslt.matmul", "rope<64>"
+  std::string where;     // "g0.n3"
+  std::string op, place, why;
+  double us = 0;
+};
+
 /// The same ops cut as others cut them.
 struct Comparison {
   struct Cut {
@@ -193,6 +201,7 @@ struct Report {
   std::vector<Fragment> bodies;     // of conditional nodes
   std::vector<RegionRow> regions;
   std::vector<ExchangeRow> exchanges;
+  std::vector<CodeRow> codes;
   ArmedBodies armed;
   LaunchTime launch;
   std::vector<BreakRow> breaks;

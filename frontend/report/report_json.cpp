@@ -85,6 +85,19 @@ Json regions_json(const Report& r) {
   return list;
 }
 
+Json codes_json(const Report& r) {
+  Json list = Json::array();
+  for (const CodeRow& c : r.codes) {
+    list.push_back({{"function", c.function},
+                    {"where", c.where},
+                    {"op", c.op},
+                    {"place", c.place},
+                    {"why", c.why},
+                    {"us", c.us}});
+  }
+  return list;
+}
+
 Json exchanges_json(const Report& r) {
   Json list = Json::array();
   for (const ExchangeRow& x : r.exchanges) {
@@ -269,6 +282,7 @@ std::string to_json(const Report& r, const Program& p, const std::vector<Section
                   {"bodies", bodies},
                   {"regions", regions_json(r)},
                   {"exchanges", exchanges_json(r)},
+                  {"codes", codes_json(r)},
                   {"conditional_bodies", armed_json(r.armed)}};
         if (r.comparison) j[key]["compare"] = comparison_json(*r.comparison);
         break;

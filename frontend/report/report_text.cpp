@@ -7,6 +7,7 @@
 #include <map>
 
 #include "frontend/report/report.hpp"
+#include "frontend/report/report_codes.hpp"
 #include "frontend/report/report_exchanges.hpp"
 #include "frontend/report/report_regions.hpp"
 #include "ir/naming.hpp"
@@ -166,8 +167,8 @@ std::string partitions_text(const Report& r) {
            joined(f.from, 5, ", ") + (f.place.empty() ? "" : "   " + f.place)});
   }
   out += t.str() + more(r.fragments.size(), kRows, "parts");
-  out += regions_text(r) + exchanges_text(r) + launch_text(r) + certificate_text(r) +
-         comparison_text(r);
+  out += regions_text(r) + exchanges_text(r) + codes_text(r) + launch_text(r) +
+         certificate_text(r) + comparison_text(r);
   size_t shown = 0;
   for (const Fragment& f : r.fragments) {
     if (f.kind != Fragment::Kind::graph || f.kernels == 0) continue;
