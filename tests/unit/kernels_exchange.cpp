@@ -97,7 +97,7 @@ std::vector<std::byte> random_bytes(std::mt19937& random, size_t n) {
 
 HostTensor part(const void* bytes) {
   HostTensor t(kMailboxPart);
-  std::memcpy(t.bytes.data(), bytes, t.bytes.size());
+  if (!t.bytes.empty()) std::memcpy(t.bytes.data(), bytes, t.bytes.size());
   return t;
 }
 
@@ -127,7 +127,7 @@ void run(const OnCpu& cpu, const CallCase& c, std::vector<HostTensor>& args, Mai
 void check_arguments(const CallCase& c, Mailbox& m, const std::vector<HostTensor>& args) {
   for (size_t k = 0; k < c.arguments.size(); ++k) {
     const std::vector<std::byte>& sent = args[c.slot_of[k]].bytes;
-    CHECK(std::memcmp(m.at(k), sent.data(), sent.size()) == 0);
+    CHECK((sent.empty() || std::memcmp(m.at(k), sent.data(), sent.size()) == 0));
   }
 }
 
