@@ -141,6 +141,27 @@ struct Graph::Impl : BuilderFrame {
   /// A shape as one declares it: ["B", 768] in a model file, {"B", 768} in C++.
   std::string declaration(std::span<const Dim> shape, const Where& where) const;
 
+  /// A tensor that code of the user's changes in place: a param itself, or else a copy of the
+  /// value, in a variable of its own.
+  struct Changed {
+    ir::ValueId value;
+    std::optional<uint32_t> variable;  // of the param
+    std::string label;                 // "x", what the copy's ops are called
+  };
+  /// Nothing after an error: in a condition no param changes.
+  std::optional<Changed> changed(const In& in, ir::ValueId value, std::string label,
+                                 const Where& where);
+  /// The name of the param, if one of `before` changes it as well.
+  const std::string* given_before(const Changed& c, const std::vector<Changed>& before) const;
+  /// The operand that the code takes, with a copy in OWNER.LABEL.0, ..; invalid after an error.
+  ir::ValueId version_to_change(const Changed& c, std::string_view owner, const Where& where);
+  /// The value of the version that the code made of it.
+  ir::ValueId value_after(const Changed& c, ir::ValueId next, const Where& where);
+  /// Adds a kernel or library op named SCOPE/name, with values of these types.
+  ir::Graph::Added add_code(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
+                            const std::vector<TensorType>& types, std::string_view name,
+                            const Where& where);
+
   /// Adds an op named SCOPE/name. Invalid if it was refused or an operand is poison.
   ir::ValueId emit(ir::OpKind kind, ir::Attrs attrs, std::vector<ir::ValueId> operands,
                    std::optional<TensorType> type, const Where& where, std::string_view name);

@@ -272,40 +272,27 @@ std::vector<Tensor> Graph::kernel(const KernelSpec& spec, std::vector<In> argume
     return poison();
   }
   if (!call.read_parameters()) return poison();
-  // What is changed in place: variables of the caller's, or copies of values.
-  struct Changed {
-    size_t operand;
-    std::optional<uint32_t> variable;
-  };
-  std::vector<Changed> changed;
-  std::vector<ValueId> operands, values;
-  std::vector<std::string> names;
+  std::vector<Impl::Changed> changed;
+  std::vector<size_t> changed_operand;
+  std::vector<ValueId> operands;
   for (const KernelParameter& p : call.parameters) {
     if (!p.is_operand()) continue;
     const In& in = arguments[operands.size()];
-    const Tensor* t = std::get_if<Tensor>(&in.value);
     const ValueId value = unwrap(in);
     if (!value.valid()) return poison();
     if (p.role == Way::inout) {
-      const Impl::Made made = g.tensors[t->id_];
-      Changed c{operands.size(), {}};
-      if (made.body == Impl::kVariable) {
-        c.variable = made.index;
-        if (!g.may_change("change a param", w)) return poison();
-        for (const Changed& other : changed) {
-          if (other.variable != c.variable) continue;
-          call.fail("E0323", fmt::format("'{}' is given for two 'inout' parameters",
-                                         g.variables[made.index].name));
-          return poison();
-        }
+      const std::optional<Impl::Changed> c = g.changed(in, value, p.name, w);
+      if (!c) return poison();
+      if (const std::string* twice = g.given_before(*c, changed)) {
+        call.fail("E0323", fmt::format("'{}' is given for two 'inout' parameters", *twice));
+        return poison();
       }
-      changed.push_back(c);
+      changed.push_back(*c);
+      changed_operand.push_back(operands.size());
     }
     operands.push_back(value);
-    values.push_back(value);
-    names.push_back(p.name);
   }
-  if (!call.bind(values)) return poison();
+  if (!call.bind(operands)) return poison();
   std::optional<ir::KernelAttr> attr = call.attributes();
   if (!attr) return poison();
   std::vector<TensorType> types;
@@ -315,35 +302,13 @@ std::vector<Tensor> Graph::kernel(const KernelSpec& spec, std::vector<In> argume
     if (!t) return poison();
     types.push_back(*t);
   }
-  for (const Changed& c : changed) {
-    ValueId& operand = operands[c.operand];
-    if (c.variable) {
-      operand = g.versions_of(g, *c.variable).newest;
-      continue;
-    }
-    std::string name;
-    for (int i = 0; name.empty() || g.param_names.contains(name); ++i) {
-      name = g.scoped(fmt::format("{}.{}.{}", spec.name, names[c.operand], i));
-    }
-    g.param_names.insert(name);
-    const ValueId local = g.ir.add({ir::OpKind::param,
-                                    ir::LocalAttr{},
-                                    {},
-                                    g.ir.type(operand),
-                                    g.ir.strings.intern(name),
-                                    g.loc(w)});
-    operand = g.emit(ir::OpKind::assign, {}, {local, operand}, {}, w, names[c.operand]);
+  for (size_t i = 0; i < changed.size(); ++i) {
+    ValueId& operand = operands[changed_operand[i]];
+    operand = g.version_to_change(changed[i], spec.name, w);
     if (!operand.valid()) return poison();
   }
-  ir::Graph::NewOp op{ir::OpKind::kernel, std::move(*attr), operands};
-  if (!types.empty()) {
-    op.type = types[0];
-    op.more.assign(types.begin() + 1, types.end());
-  }
-  op.name = g.ir.strings.intern(g.scoped(spec.name));
-  op.loc = g.loc(w);
-  op.outside = g.outside;
-  const ir::Graph::Added added = g.ir.try_add(std::move(op));
+  const ir::Graph::Added added =
+      g.add_code(ir::OpKind::kernel, std::move(*attr), std::move(operands), types, spec.name, w);
   if (!added.error.empty()) {
     call.fail("E0322", added.error);
     return poison();
@@ -354,12 +319,7 @@ std::vector<Tensor> Graph::kernel(const KernelSpec& spec, std::vector<In> argume
   }
   for (size_t i = 0; i < changed.size(); ++i) {
     const ValueId next{added.value.index + static_cast<uint32_t>(types.size() + i)};
-    if (changed[i].variable) {
-      g.advance(*changed[i].variable, next);
-      results.push_back(wrap(g.read(*changed[i].variable)));
-      continue;
-    }
-    results.push_back(wrap(g.emit(ir::OpKind::read, {}, {next}, {}, w, names[changed[i].operand])));
+    results.push_back(wrap(g.value_after(changed[i], next, w)));
   }
   return results;
 }

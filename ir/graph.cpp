@@ -214,10 +214,30 @@ void Graph::carry_dims(const Graph& from, TensorType& type) {
   }
 }
 
+void Graph::NewOp::take_types(const Graph& from, const Op& op) {
+  more = runs_code(op.kind) ? value_types(from, op) : result_types(from, op);
+  type.reset();
+  if (more.empty()) return;
+  type = std::move(more.front());
+  more.erase(more.begin());
+}
+
+std::vector<TensorType> operand_types(const Graph& graph, const Op& op) {
+  std::vector<TensorType> types;
+  for (ValueId v : op.operands) types.push_back(graph.type(v));
+  return types;
+}
+
+std::vector<TensorType> result_types(const Graph& graph, const Op& op) {
+  std::vector<TensorType> types;
+  for (uint32_t r = 0; r < op.results; ++r) types.push_back(graph.type(op.result_at(r)));
+  return types;
+}
+
 ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operands) {
   const Op& op = from.op(id);
-  NewOp copy{op.kind, op.attrs, std::move(operands), from.type(op.result), {},
-             op.loc,  {},       op.outside};
+  NewOp copy{op.kind, op.attrs, std::move(operands), {}, {}, op.loc, {}, op.outside};
+  copy.take_types(from, op);
   if (op.name.valid()) copy.name = strings.intern(from.strings[op.name]);
   if (op.loc.file.valid()) copy.loc.file = strings.intern(from.strings[op.loc.file]);
   const auto clone_body = [&](uint32_t& body) {
@@ -237,16 +257,6 @@ ValueId Graph::clone_op(const Graph& from, OpId id, std::vector<ValueId> operand
     clone_body(loop->condition);
     if (loop->why.valid()) loop->why = strings.intern(from.strings[loop->why]);
     return add(std::move(copy));
-  }
-  if (runs_code(op.kind)) {
-    copy.more = value_types(from, op);
-    copy.type.reset();
-    if (!copy.more.empty()) {
-      copy.type = copy.more.front();
-      copy.more.erase(copy.more.begin());
-    }
-  } else {
-    for (uint32_t i = 1; i < op.results; ++i) copy.more.push_back(from.type(op.result_at(i)));
   }
   if (&from != this) {
     replace_extents(copy.attrs, [&](Dim d) { return carry_dim(from, d); });

@@ -122,6 +122,9 @@ class Graph {
     /// host op, and of a kernel or library op those that are no versions of state.
     std::vector<TensorType> more{};
     bool outside = false;
+
+    /// Sets `type` and `more` to the types of an op of `from`, of the kind and the attributes.
+    void take_types(const Graph& from, const Op& op);
   };
   struct Added {
     ValueId value;      // the first result
@@ -180,6 +183,9 @@ bool can_stand_outside(OpKind kind);
 inline void map_results(std::vector<ValueId>& to, const Op& op, ValueId copy) {
   for (uint32_t i = 0; i < op.results; ++i) to[op.result.index + i] = ValueId{copy.index + i};
 }
+
+std::vector<TensorType> operand_types(const Graph& graph, const Op& op);
+std::vector<TensorType> result_types(const Graph& graph, const Op& op);
 
 /// Everything that add() cannot see: order, unique names, state chains, outputs. Empty = well
 /// formed.

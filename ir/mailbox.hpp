@@ -9,6 +9,7 @@
 // their order.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -60,6 +61,18 @@ inline constexpr int64_t kMailboxPartBytes = 64;
 /// Where the slot of an exchange begins in the buffer; the header is at 0.
 inline constexpr int64_t mailbox_slot_offset(size_t exchange) {
   return kMailboxPartBytes * (1 + static_cast<int64_t>(exchange));
+}
+/// The exchange whose slot begins there: an offset that is not 0, of a part.
+inline constexpr uint32_t mailbox_exchange_at(int64_t offset) {
+  return static_cast<uint32_t>(offset / kMailboxPartBytes - 1);
+}
+
+/// Words that both sides see.
+inline uint32_t load_word(uint32_t& word) {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+inline void store_word(uint32_t& word, uint32_t x) {
+  std::atomic_ref(word).store(x, std::memory_order_release);
 }
 
 /// Where each argument, then each result lies from MailboxSlot::data on, and at last all their

@@ -44,7 +44,7 @@ const Exchange* exchange_of(const Program& p, const Node& node) {
   if (offset < kMailboxPartBytes || offset >= mailbox_slot_offset(p.exchanges.size())) {
     return nullptr;
   }
-  return &p.exchanges[static_cast<size_t>(offset / kMailboxPartBytes - 1)];
+  return &p.exchanges[mailbox_exchange_at(offset)];
 }
 
 std::string_view op_name(std::string_view label) {

@@ -166,6 +166,10 @@ struct Module {
   std::vector<std::string> include{};  // folders
 };
 
+/// Whether the kernel is one launch of one function of the GPU's, no host node and no nodes of a
+/// library: programmatic edges lead from and to such.
+inline bool is_launch(const Kernel& k) { return k.code == Code::generated || k.code == Code::user; }
+
 /// In place of a kernel, for a conditional node.
 inline constexpr uint32_t kNoKernel = UINT32_MAX;
 
@@ -236,6 +240,7 @@ struct Call {
   std::vector<uint32_t> values, result_values;  // the source values that they hold
   std::string op;                               // scoped name with kind, as in Node::ops
   std::string place;
+  double copies_us = 0;               // predicted: arguments to the host, results from it
   uint32_t level = 0;                 // as in Node
   uint32_t earliest = 0, latest = 0;  // as in Node
 };

@@ -220,6 +220,7 @@ Json call_json(const Call& c) {
           {"result_values", c.result_values},
           {"op", c.op},
           {"place", c.place},
+          {"copies_us", c.copies_us},
           {"level", c.level},
           {"earliest", c.earliest},
           {"latest", c.latest}};
@@ -234,6 +235,7 @@ Call call_from(const Json& j) {
   c.result_values = integers<uint32_t>(j.at("result_values"));
   c.op = j.at("op").get<std::string>();
   c.place = j.at("place").get<std::string>();
+  c.copies_us = j.value("copies_us", 0.0);  // since 1.4
   c.level = integer<uint32_t>(j.at("level"));
   c.earliest = integer<uint32_t>(j.at("earliest"));
   c.latest = integer<uint32_t>(j.at("latest"));

@@ -39,11 +39,6 @@ class Exchanges {
   }
 
  private:
-  static bool calls_host(const ir::Graph& body) {
-    return std::any_of(body.ops().begin(), body.ops().end(),
-                       [](const ir::Op& op) { return op.kind == OpKind::host; });
-  }
-
   void kernel(const Kernel& k) {
     const std::optional<Part> part = part_of(k);
     if (part.has_value() != k.exchanges || (k.code == Code::host) != (part == Part::host)) {
@@ -138,7 +133,7 @@ class Exchanges {
                  slot, header);
         continue;
       }
-      const auto e = static_cast<uint32_t>(slot / kMailboxPartBytes - 1);
+      const auto e = mailbox_exchange_at(slot);
       fits(k, e, who);
       const Part part = *part_of(k);
       nodes_[e].push_back({index, n, part});
@@ -159,11 +154,8 @@ class Exchanges {
     for (const ir::Op& op : k.body.ops()) {
       if (op.kind != OpKind::host) continue;
       const auto& attr = std::get<ir::HostAttr>(op.attrs);
-      std::vector<TensorType> arguments, results;
-      for (ir::ValueId v : op.operands) arguments.push_back(k.body.type(v));
-      for (uint32_t r = 0; r < op.results; ++r) results.push_back(k.body.type(op.result_at(r)));
       if (k.body.strings[attr.function] != x.function || attr.pure != x.pure ||
-          arguments != x.arguments || results != x.results) {
+          operand_types(k.body, op) != x.arguments || result_types(k.body, op) != x.results) {
         out_.add("{} does not call what {} says", who, name(e));
       }
     }

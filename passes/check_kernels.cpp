@@ -51,14 +51,6 @@ std::vector<Slot> slots_of(const ir::Graph& body) {
         }
         break;
       }
-      case OpKind::kernel:
-        for (auto [before, after] : ir::versions_made(body, op)) {
-          const auto it = param_slot.find(before.index);
-          if (it == param_slot.end()) continue;
-          slots[it->second].arg.role = Role::inout;
-          param_slot[after.index] = it->second;
-        }
-        break;
       case OpKind::assign: {
         const auto it = param_slot.find(op.operands[0].index);
         if (it != param_slot.end()) param_slot[op.result.index] = it->second;
@@ -223,8 +215,8 @@ void library(const Kernel& k, Findings& out) {
   if (op) {
     const auto others =
         std::count_if(k.body.ops().begin(), k.body.ops().end(), [](const ir::Op& o) {
-          return !ir::is_region(o.kind) && o.kind != OpKind::input && o.kind != OpKind::param &&
-                 o.kind != OpKind::read && o.kind != OpKind::view;
+          return o.kind != OpKind::input && o.kind != OpKind::param && o.kind != OpKind::read &&
+                 o.kind != OpKind::view;
         });
     if (others != 1 || k.body.strings[op->function] != k.function ||
         op->workspace != Dim(k.workspace)) {

@@ -11,6 +11,7 @@
 #include "ir/region.hpp"
 #include "passes/chooser.hpp"
 #include "passes/free_ops.hpp"
+#include "passes/host.hpp"
 #include "passes/labels.hpp"
 #include "passes/script.hpp"
 
@@ -226,6 +227,7 @@ uint32_t Chooser::call(Frame& f, const Group& group) {
   call.function = std::string(f.graph.strings[std::get<ir::HostAttr>(op.attrs).function]);
   call.op = op_label(f.graph, op);
   call.place = place_label(f.graph, op.loc);
+  call.copies_us = price_host_op(f.graph, op, false).copies;
   call.level = group.level;
   std::tie(call.earliest, call.latest) = window(f.plan.levels, group);
   for (ValueId v : op.operands) {

@@ -68,17 +68,13 @@ void Chooser::exchange(Frame& f, const Group& group) {
   const auto index = p_.exchanges.size();
   Exchange& made = p_.exchanges.emplace_back();
   made.function = function;
-  for (ValueId v : op.operands) made.arguments.push_back(g.type(v));
-  for (uint32_t r = 0; r < op.results; ++r) made.results.push_back(g.type(op.result_at(r)));
+  made.arguments = operand_types(g, op);
+  made.results = result_types(g, op);
   made.pure = attr.pure;
   made.way = attr.way;
   made.op = op_label(g, op);
   made.place = place_label(g, op.loc);
   made.why = std::string(g.strings[attr.why]);
-  if (const std::string said = fmt::format("{}: ", ir::name_of(attr.way));
-      made.why.starts_with(said)) {
-    made.why.erase(0, said.size());
-  }
 
   std::vector<ValueId> sources;
   ir::Graph body = extract_body(g, group, &sources);

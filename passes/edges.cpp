@@ -20,12 +20,9 @@ bool waits(const Program& p, const Node& node) {
   return node.kernel != kNoKernel && p.kernels[node.kernel].waits;
 }
 
-/// Whether a programmatic edge may leave the node: kernels of one launch alone let others start
-/// early.
-bool is_kernel(const Program& p, const Node& node) {
-  if (node.kernel == kNoKernel) return false;
-  const Code code = p.kernels[node.kernel].code;
-  return code == Code::generated || code == Code::user;
+/// Whether a programmatic edge may leave the node.
+bool lets_start_early(const Program& p, const Node& node) {
+  return node.kernel != kNoKernel && is_launch(p.kernels[node.kernel]);
 }
 
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges
@@ -52,7 +49,7 @@ void emit(const Program& p, Body& body, HazardFinder& finder, const Options& o) 
       // A lane's own edges bound how many kernels are on the device: those stay full. So do those
       // of conditional and host nodes, which neither wait by themselves nor let others start early.
       const bool early = o.pdl && !body.stream && h->reason != EdgeReason::lane &&
-                         waits(p, body.nodes[n]) && is_kernel(p, body.nodes[h->from]);
+                         waits(p, body.nodes[n]) && lets_start_early(p, body.nodes[h->from]);
       body.edges.push_back({.from = h->from,
                             .to = n,
                             .kind = early ? EdgeKind::programmatic : EdgeKind::full,

@@ -121,17 +121,9 @@ class Extractor {
       host->why = {};
     }
     ir::replace_strings(attrs, carry);
-    std::vector<TensorType> types = ir::value_types(graph_, op);
-    std::optional<TensorType> first = graph_.type(op.result);
-    if (ir::runs_code(op.kind) && types.empty()) first.reset();
-    if (!types.empty()) types.erase(types.begin());
-    return body_.add({op.kind,
-                      std::move(attrs),
-                      std::move(operands),
-                      std::move(first),
-                      {},
-                      {},
-                      std::move(types)});
+    ir::Graph::NewOp copy{op.kind, std::move(attrs), std::move(operands)};
+    copy.take_types(graph_, op);
+    return body_.add(std::move(copy));
   }
 
   const ir::Graph& graph_;

@@ -1,5 +1,6 @@
 #include "passes/free_ops.hpp"
 
+#include "ir/code_op.hpp"
 #include "ir/region.hpp"
 
 namespace braid {
@@ -16,6 +17,10 @@ bool makes_state(const ir::Graph& graph, const ir::Op& op) {
     if (graph.value(op.result_at(i)).state) return true;
   }
   return false;
+}
+
+bool stores_state(const ir::Graph& graph, const ir::Op& op) {
+  return !ir::is_region(op.kind) && !ir::runs_code(op.kind) && graph.value(op.result).state;
 }
 
 bool acts_on_host(const ir::Graph& graph, const ir::Op& op) {

@@ -13,6 +13,10 @@ bool is_work(const ir::Op& op);
 /// Whether it makes a version of state.
 bool makes_state(const ir::Graph& graph, const ir::Op& op);
 
+/// Whether it stores into state itself, its second operand into its first: branches, loops and code
+/// of the user's hand state on.
+bool stores_state(const ir::Graph& graph, const ir::Op& op);
+
 /// Whether it is a host op with side effects, or a branch or loop with such in its bodies: these
 /// keep the order in which they are written.
 bool acts_on_host(const ir::Graph& graph, const ir::Op& op);

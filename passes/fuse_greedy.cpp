@@ -118,8 +118,7 @@ class Grower {
   Site look_at(OpId id) const {
     Site site{id, graph_.op(id), {}, {}, {}, {}, 0};
     const ir::Op& op = site.op;
-    const bool writes =
-        !ir::is_region(op.kind) && !ir::runs_code(op.kind) && graph_.value(op.result).state;
+    const bool writes = stores_state(graph_, op);
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId v = op.operands[i];
       const bool by_index = op.kind == OpKind::map || op.kind == OpKind::reduce ||
@@ -296,8 +295,7 @@ class Grower {
   /// reads, or if the group gets too large.
   bool settle(const Site& site, Attempt& attempt) {
     Growing& sum = attempt.sum;
-    if (!ir::is_region(site.op.kind) && !ir::runs_code(site.op.kind) &&
-        graph_.value(site.op.result).state) {
+    if (stores_state(graph_, site.op)) {
       const ValueId old = site.op.operands[0];
       if (contains(sum.arguments, old)) {
         // A row is read and written by many threads, a full value by one; and what is reduced is

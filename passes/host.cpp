@@ -118,16 +118,14 @@ class Ways {
     if (endless_) {
       attr.way = HostWay::script;
       why = fmt::format(
-          "break: the loop has no limit, and its condition follows from what the host gives: if a "
-          "function failed, a graph would go on with zeros and might not end; with a limit {:.1f} "
-          "us "
-          "by a handshake against {:.1f} us",
+          "the loop has no limit, and its condition follows from what the host gives: a graph "
+          "would go on with a failed function's zeros and might not end; with a limit {:.1f} us by "
+          "a handshake against {:.1f} us",
           us.handshake, us.broken);
     } else if (asked == HostWay::node && in_body_) {
       attr.way = HostWay::handshake;
       why = fmt::format(
-          "handshake: bodies of conditional nodes hold no host nodes; {:.1f} us against {:.1f} us "
-          "for a break",
+          "bodies of conditional nodes hold no host nodes; {:.1f} us against {:.1f} us for a break",
           us.handshake, us.broken);
     } else if (asked != HostWay::automatic) {
       attr.way = asked;
@@ -136,19 +134,17 @@ class Ways {
       if (!in_body_) why += fmt::format(", {:.1f} us by a host node", us.node);
     } else if (one_graph()) {
       attr.way = HostWay::handshake;
-      why = fmt::format("handshake: one graph is asked for; {:.1f} us, a break {:.1f} us",
-                        us.handshake, us.broken);
+      why = fmt::format("one graph is asked for; {:.1f} us, a break {:.1f} us", us.handshake,
+                        us.broken);
     } else if (!in_body_ && ends_the_graph(op)) {
       attr.way = HostWay::script;
-      why = "break: no work of the GPU comes after it, so it ends no graph early";
+      why = "no work of the GPU comes after it, so it ends no graph early";
     } else if (us.handshake <= us.broken) {
       attr.way = HostWay::handshake;
-      why = fmt::format("handshake: {:.1f} us against {:.1f} us for a break", us.handshake,
-                        us.broken);
+      why = fmt::format("{:.1f} us against {:.1f} us for a break", us.handshake, us.broken);
     } else {
       attr.way = HostWay::script;
-      why = fmt::format("break: {:.1f} us against {:.1f} us for a handshake", us.broken,
-                        us.handshake);
+      why = fmt::format("{:.1f} us against {:.1f} us for a handshake", us.broken, us.handshake);
     }
     attr.why = g_.strings.intern(why);
   }
@@ -199,11 +195,13 @@ class Ways {
 }  // namespace
 
 HostPrices price_host_op(const ir::Graph& graph, const ir::Op& op, bool in_body) {
-  double taken = 0, given = 0;
-  for (ValueId v : op.operands) taken += static_cast<double>(graph.type(v).bytes());
-  for (uint32_t r = 0; r < op.results; ++r) {
-    given += static_cast<double>(graph.type(op.result_at(r)).bytes());
-  }
+  const auto bytes_of = [](const std::vector<TensorType>& types) {
+    double bytes = 0;
+    for (const TensorType& t : types) bytes += static_cast<double>(t.bytes());
+    return bytes;
+  };
+  const double taken = bytes_of(operand_types(graph, op)),
+               given = bytes_of(result_types(graph, op));
   const Prices& p = kPrices;
   const double bus_us = (taken + given) / p.bus_bytes_per_us;
   const double first = std::min(taken + given, p.dma_first_bytes);
@@ -211,16 +209,16 @@ HostPrices price_host_op(const ir::Graph& graph, const ir::Op& op, bool in_body)
                            first / p.dma_bytes_per_us + (taken + given - first) / p.dma_rest_per_us;
   const double turn_us = p.host_sync_us + p.graph_launch_us;
   return {p.handshake_us + bus_us, turn_us + copies_us + (in_body ? turn_us : 0),
-          p.host_node_us + bus_us};
+          p.host_node_us + bus_us, copies_us};
 }
 
 void choose_host_ways(ir::Graph& graph, const Options& options) {
   const auto on = [&](ir::Graph& g, bool in_body, bool endless, const auto& self) -> void {
     Ways(g, options, in_body, endless).run();
     for (const ir::Op& op : g.ops()) {
-      for (uint32_t b : ir::bodies_of(op)) {
-        self(g.bodies[b], true, endless || host_ends(g, op), self);
-      }
+      if (!calls_host(g, op)) continue;
+      const bool endless_inside = endless || host_ends(g, op);
+      for (uint32_t b : ir::bodies_of(op)) self(g.bodies[b], true, endless_inside, self);
     }
   };
   on(graph, false, false, on);

@@ -14,6 +14,7 @@ namespace braid {
 /// Microseconds that a call adds to the graph it interrupts, beyond the function itself.
 struct HostPrices {
   double handshake = 0, broken = 0, node = 0;
+  double copies = 0;  // of `broken`: arguments to the host, results from it
 };
 /// Of a host op of `graph`, which has fixed shapes. In a body a break also has the host drive the
 /// branch or loop around it.

@@ -134,21 +134,10 @@ ir::Graph emit(const ir::Graph& graph, Rewriter& rewriter, size_t arguments) {
       body(loop->body);
       if (loop->condition != ir::kNoBody) body(loop->condition);
     }
-    std::vector<TensorType> more;
-    std::optional<TensorType> first = graph.type(op.result);
-    if (ir::runs_code(op.kind)) {
-      more = ir::value_types(graph, op);
-      first.reset();
-      if (!more.empty()) {
-        first = more.front();
-        more.erase(more.begin());
-      }
-    } else if (op.kind == OpKind::host) {
-      for (uint32_t r = 1; r < op.results; ++r) more.push_back(graph.type(op.result_at(r)));
-    }
-    ir::Graph::NewOp copy{op.kind,          op.attrs,       std::move(op.operands),
-                          std::move(first), carry(op.name), carry_loc(op.loc),
-                          std::move(more),  op.outside};
+    ir::Graph::NewOp copy{op.kind, op.attrs,       std::move(op.operands),
+                          {},      carry(op.name), carry_loc(op.loc),
+                          {},      op.outside};
+    copy.take_types(graph, op);
     map_results(to, op, out.add(std::move(copy)));
   }
   for (const ir::Output& output : graph.outputs) {

@@ -3,22 +3,13 @@
 #include <algorithm>
 
 #include "ir/region.hpp"
+#include "passes/free_ops.hpp"
 
 namespace braid {
 namespace {
 
 using ir::OpKind;
 using ir::ValueId;
-
-bool has_side_effects(const ir::Graph& graph, const ir::Op& op) {
-  if (const auto* host = std::get_if<ir::HostAttr>(&op.attrs)) return !host->pure;
-  const std::vector<uint32_t> bodies = ir::bodies_of(op);
-  return std::any_of(bodies.begin(), bodies.end(), [&](uint32_t b) {
-    const ir::Graph& body = graph.bodies[b];
-    return std::any_of(body.ops().begin(), body.ops().end(),
-                       [&](const ir::Op& inner) { return has_side_effects(body, inner); });
-  });
-}
 
 class Finder {
  public:
@@ -33,7 +24,7 @@ class Finder {
     for (const ir::Output& output : g_.outputs) mark(rewriter_.now(output.value));
     for (uint32_t i = 0; i < g_.ops().size(); ++i) {
       const ir::Op& op = g_.ops()[i];
-      if (stays(i) || has_side_effects(g_, op)) found_.live[i] = true;
+      if (stays(i) || acts_on_host(g_, op)) found_.live[i] = true;
     }
     for (size_t i = rewriter_.ops.size(); i-- > 0;) {
       if (!found_.live[i]) continue;

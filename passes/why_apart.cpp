@@ -75,8 +75,7 @@ class Why {
 
   ValueId work_of(const ir::Op& op) const {
     if (op.kind == OpKind::reduce) return op.operands[0];
-    const bool writes = g_.value(op.result).state && !ir::runs_code(op.kind);
-    return writes ? op.operands[1] : op.result;
+    return stores_state(g_, op) ? op.operands[1] : op.result;
   }
 
   Traits traits_of(const Group& group) const {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <exception>
+#include "runtime/user_code.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -25,10 +25,8 @@ Ended run(const ContextPtr& context, CUstream stream, const Enqueue& enqueue) {
   try {
     const InHostCall inside;
     enqueue(stream);
-  } catch (const std::exception& error) {
-    ended.failure = error.what();
   } catch (...) {
-    ended.failure = "it threw something that is no std::exception";
+    ended.failure = thrown_text();
   }
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const CUgraphNode* tails = nullptr;

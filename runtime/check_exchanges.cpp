@@ -114,7 +114,7 @@ class ExchangeChecker {
     const int64_t slot = p_.views[n.args[own]].offset;
     require(slot != 0 && p_.views[n.args[own + 1]].offset == 0,
             "a node of {} takes no slot and header", k.symbol);
-    const auto e = static_cast<size_t>(slot / kMailboxPartBytes - 1);
+    const auto e = mailbox_exchange_at(slot);
     const uint32_t part = part_of(k);
     require((served_[e] / part & 0xff) == 0, "two nodes are the {} of exchange {}", k.family, e);
     served_[e] += part;
@@ -126,10 +126,7 @@ class ExchangeChecker {
   /// What is copied is what the exchange says.
   void fits(const Kernel& k, const Exchange& e) const {
     const ir::Op& op = *std::find_if(k.body.ops().begin(), k.body.ops().end(), is_call);
-    std::vector<TensorType> arguments, results;
-    for (ir::ValueId v : op.operands) arguments.push_back(k.body.type(v));
-    for (uint32_t r = 0; r < op.results; ++r) results.push_back(k.body.type(op.result_at(r)));
-    require(arguments == e.arguments && results == e.results,
+    require(operand_types(k.body, op) == e.arguments && result_types(k.body, op) == e.results,
             "kernel {} exchanges other tensors than '{}' has", k.symbol, e.function);
   }
 

@@ -193,7 +193,7 @@ class Checker {
   }
 
   bool is_kernel(const Node& node) const {
-    return node.kernel != kNoKernel && p_.kernels[node.kernel].code != Code::library;
+    return node.kernel != kNoKernel && is_launch(p_.kernels[node.kernel]);
   }
 
   void arguments(const std::string& what, const std::vector<uint32_t>& views,

@@ -10,6 +10,7 @@
 
 #include "ir/diagnostic.hpp"
 #include "runtime/cublaslt_found.hpp"
+#include "runtime/cuda_library.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -93,24 +94,11 @@ bool resolve_all(void* library, Table& t) {
 
 std::vector<std::string> candidates() {
   constexpr std::array<const char*, 2> kNames{"libcublasLt.so.13", "libcublasLt.so.12"};
-  std::vector<std::string> folders, files;
-  if (const char* home = std::getenv("CUDA_HOME"); home && *home) {
-    folders.push_back(std::string(home) + "/lib64");
-    folders.push_back(std::string(home) + "/lib");
-  }
+  std::vector<std::string> folders;
   if (const char* nvrtc = std::getenv("BRAID_NVRTC"); nvrtc && *nvrtc) {
     folders.push_back(std::filesystem::path(nvrtc).parent_path().string());
   }
-  if (*BRAID_NVRTC_FOLDER) folders.push_back(BRAID_NVRTC_FOLDER);
-  folders.push_back("/usr/local/cuda/lib64");
-  for (const std::string& folder : folders) {
-    for (const char* name : kNames) {
-      std::error_code ec;  // a folder that nobody may look into holds no library
-      if (std::filesystem::exists(folder + "/" + name, ec)) files.push_back(folder + "/" + name);
-    }
-  }
-  files.insert(files.end(), kNames.begin(), kNames.end());
-  return files;
+  return cuda_library_files(kNames, folders);
 }
 
 constexpr const char* kInstead =

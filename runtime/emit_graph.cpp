@@ -79,7 +79,8 @@ class Emitter {
         conditional(p_.regions[body.nodes[n].region], params);
       } else if (p_.kernels[kernel].code == Code::host) {
         params.type = CU_GRAPH_NODE_TYPE_HOST;
-        params.host = out_.mailbox->host_node(exchange_of(body.nodes[n]));
+        params.host =
+            out_.mailbox->host_node(mailbox_exchange_at(p_.views[body.nodes[n].args[0]].offset));
       } else {
         arguments.emplace(p_.kernels[kernel], out_.args[index][n]);
         params.type = CU_GRAPH_NODE_TYPE_KERNEL;
@@ -152,10 +153,6 @@ class Emitter {
       context_->check(result, "cuGraphConditionalHandleCreate", node_text(p_, body, n));
     }
     out_.bases[p_.views[region.flag].buffer] = handle;
-  }
-
-  uint32_t exchange_of(const Node& node) const {
-    return static_cast<uint32_t>(p_.views[node.args[0]].offset / kMailboxPartBytes - 1);
   }
 
   void conditional(const Region& region, CUgraphNodeParams& params) const {
@@ -268,15 +265,21 @@ void emit_graph(const ContextPtr& context, const Program& program, uint32_t body
                  program.name);
 }
 
+std::vector<CUdeviceptr> arguments_of(const Program& program, const Node& node,
+                                      const std::vector<CUdeviceptr>& bases) {
+  std::vector<CUdeviceptr> args;
+  for (const uint32_t v : node.args) {
+    const View& view = program.views[v];
+    args.push_back(bases[view.buffer] + static_cast<CUdeviceptr>(view.offset));
+  }
+  return args;
+}
+
 BodyArgs arguments_of(const Program& program, const Body& body,
                       const std::vector<CUdeviceptr>& bases) {
   BodyArgs args(body.nodes.size());
   for (size_t n = 0; n < body.nodes.size(); ++n) {
-    if (body.nodes[n].kernel == kNoKernel) continue;
-    for (const uint32_t v : body.nodes[n].args) {
-      const View& view = program.views[v];
-      args[n].push_back(bases[view.buffer] + static_cast<CUdeviceptr>(view.offset));
-    }
+    if (body.nodes[n].kernel != kNoKernel) args[n] = arguments_of(program, body.nodes[n], bases);
   }
   return args;
 }

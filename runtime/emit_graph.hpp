@@ -53,7 +53,9 @@ struct CaptureFailed {
 void emit_graph(const ContextPtr& context, const Program& program, uint32_t body,
                 const Emission& emission, CUstream stream);
 
-/// The arguments of a body's nodes.
+/// The arguments of a kernel's node, and of all nodes of a body.
+std::vector<CUdeviceptr> arguments_of(const Program& program, const Node& node,
+                                      const std::vector<CUdeviceptr>& bases);
 BodyArgs arguments_of(const Program& program, const Body& body,
                       const std::vector<CUdeviceptr>& bases);
 

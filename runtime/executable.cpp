@@ -8,6 +8,7 @@
 #include "ir/diagnostic.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
+#include "runtime/user_code.hpp"
 #include "runtime/user_kernels.hpp"
 
 namespace braid {

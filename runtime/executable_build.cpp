@@ -7,6 +7,7 @@
 #include "ir/kernel_launch.hpp"
 #include "runtime/executable_impl.hpp"
 #include "runtime/simulator.hpp"
+#include "runtime/user_code.hpp"
 #include "runtime/user_kernels.hpp"
 
 namespace braid {
@@ -141,7 +142,6 @@ void Executable::Impl::load_kernels(const HostFunctions& host_functions) {
                   [](const Kernel& k) { return k.code == Code::user || k.code == Code::library; });
   if (users && driver.simulated()) {
     runtime::require_references(program, host_functions);
-    runtime::require_library_references(program, host_functions);
     references = std::make_shared<const HostFunctions>(host_functions);
   }
   for (uint32_t m = 0; m < program.modules.size(); ++m) {

@@ -9,6 +9,7 @@
 #include "runtime/capture.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
+#include "runtime/user_code.hpp"
 
 namespace braid {
 namespace {
@@ -19,15 +20,6 @@ constexpr const char* kRemedy =
 
 bool is_library(const Program& p, const Node& node) {
   return node.kernel != kNoKernel && p.kernels[node.kernel].code == Code::library;
-}
-
-std::vector<CUdeviceptr> arguments(const Program& p, const Node& node,
-                                   const std::vector<CUdeviceptr>& bases) {
-  std::vector<CUdeviceptr> args;
-  for (const uint32_t v : node.args) {
-    args.push_back(bases[p.views[v].buffer] + static_cast<CUdeviceptr>(p.views[v].offset));
-  }
-  return args;
 }
 
 }  // namespace
@@ -60,7 +52,7 @@ void Executable::Impl::try_libraries() {
     for (uint32_t n = 0; n < program.bodies[b].nodes.size(); ++n) {
       const Node& node = program.bodies[b].nodes[n];
       if (!is_library(program, node)) continue;
-      const std::vector<CUdeviceptr> with = arguments(program, node, bases);
+      const std::vector<CUdeviceptr> with = runtime::arguments_of(program, node, bases);
       // The first call may load modules, which a capture would not allow.
       if (program.kernels[node.kernel].function == kCublasLtMatmul &&
           !context->driver->simulated() && warm.insert(node.kernel).second) {
@@ -79,7 +71,7 @@ void Executable::Impl::try_libraries() {
 
 void Executable::Impl::break_out(uint32_t body, uint32_t node, const std::string& reason) {
   const Body& b = program.bodies[body];
-  const std::string text = runtime::library_text(program, b.nodes[node]);
+  const std::string text = runtime::user_code_text(program, b.nodes[node]);
   if (const uint32_t region = uncut(program, body, node); region != UINT32_MAX) {
     throw_error("E0890",
                 fmt::format("{} cannot be captured, and the conditional node {} cannot be cut: {}",
@@ -93,19 +85,15 @@ void Executable::Impl::break_out(uint32_t body, uint32_t node, const std::string
 
 void Executable::Impl::enqueue_library(const Node& node, const std::vector<CUdeviceptr>& with,
                                        CUstream on) {
-  const auto refuse = [&](const char* why) {
-    context->require_alive();
-    throw_error("E0893", fmt::format("{}: {}", runtime::library_text(program, node), why));
-  };
   const runtime::InHostCall inside;
   try {
     libraries_called.enqueue(node.kernel, with, on);
   } catch (const CudaError&) {
     throw;
-  } catch (const std::exception& error) {
-    refuse(error.what());
   } catch (...) {
-    refuse("it threw something that is no std::exception");
+    const std::string why = runtime::thrown_text();
+    context->require_alive();
+    throw_error("E0893", fmt::format("{}: {}", runtime::user_code_text(program, node), why));
   }
 }
 
@@ -146,7 +134,7 @@ Executable::Impl::Renewed Executable::Impl::renew(const std::vector<uint32_t>& b
     throw_error("E0893",
                 fmt::format("{} was captured when the executable was built, and cannot be captured "
                             "again for another binding: {}",
-                            runtime::library_text(program, node), failed.reason),
+                            runtime::user_code_text(program, node), failed.reason),
                 "the bindings stay as they were");
   }
   context->check(context->driver->cuStreamSynchronize(stream.get()), "cuStreamSynchronize",
@@ -177,7 +165,7 @@ void Executable::Impl::rebind(uint32_t buffer, DevicePtr address) {
           return program.views[v].buffer == buffer;
         });
         if (!uses) continue;
-        std::vector<CUdeviceptr> values = arguments(program, body.nodes[n], bases);
+        std::vector<CUdeviceptr> values = runtime::arguments_of(program, body.nodes[n], bases);
         const CUresult result = body.stream ? CUDA_SUCCESS
                                             : runtime::patch_node(*context->driver, graphs, program,
                                                                   b, n, functions, values);

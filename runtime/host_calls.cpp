@@ -4,28 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <map>
 #include <string_view>
 
 #include "ir/diagnostic.hpp"
 #include "ir/host_lookup.hpp"
+#include "runtime/user_code.hpp"
 
 namespace braid::runtime {
-namespace {
-
-/// The op and its place.
-std::string caller_text(const Call& c) { return c.op + (c.place.empty() ? "" : ", " + c.place); }
-
-std::string text_of(const Call& c) {
-  return fmt::format("host function '{}' ({})", c.function, caller_text(c));
-}
-
-[[noreturn]] void refuse(const Call& c, const std::string& why) {
-  throw_error("E0850", fmt::format("{}: {}", text_of(c), why));
-}
-
-}  // namespace
 
 HostCalls::HostCalls(const ContextPtr& context, const Program& program,
                      const HostFunctions& functions)
@@ -42,7 +28,8 @@ HostCalls::HostCalls(const ContextPtr& context, const Program& program,
   std::map<std::string_view, std::shared_ptr<HostFunction>> own;
   for (const Call& c : program.calls) {
     Place& place = places_.emplace_back();
-    const HostFunction& given = find_host_function(functions, c.function, {}, caller_text(c));
+    const HostFunction& given =
+        find_host_function(functions, c.function, {}, caller_text(c.op, c.place));
     std::shared_ptr<HostFunction>& function = own[c.function];
     if (!function) function = std::make_shared<HostFunction>(given);
     place.function = function;
@@ -52,6 +39,7 @@ HostCalls::HostCalls(const ContextPtr& context, const Program& program,
     }
     for (uint32_t v : c.results) {
       place.results.push_back(take(v));
+      place.types.push_back(program.views[v].type);
       place.made.emplace_back(program.views[v].type);
     }
     for (OwnedEvent* owned : {&place.there, &place.taken}) {
@@ -95,30 +83,13 @@ void HostCalls::call(uint32_t call) {
     std::vector<std::byte>& bytes = arguments[i].bytes;
     if (!bytes.empty()) std::memcpy(bytes.data(), at(place.arguments[i]), bytes.size());
   }
-  for (size_t i = 0; i < c.results.size(); ++i) {
-    // The function may have changed both.
-    results[i].type = program_->views[c.results[i]].type;
-    results[i].bytes.assign(static_cast<size_t>(results[i].type.bytes()), std::byte{0});
-  }
-  {
-    const InHostCall inside;
-    try {
-      (*place.function)(arguments, results);
-    } catch (const std::exception& e) {
-      refuse(c, e.what());
-    } catch (...) {
-      refuse(c, "it threw something that is no std::exception");
-    }
+  if (const auto why = call_host_function(*place.function, arguments, place.types, results)) {
+    throw_error("E0850", fmt::format("{}: {}", text_of(c), *why));
   }
   // The copies of the call before may still be under way where nothing else was waited for.
   context_->check(context_->driver->cuEventSynchronize(place.taken.get()), "cuEventSynchronize",
                   text_of(c));
   for (size_t i = 0; i < c.results.size(); ++i) {
-    const TensorType& type = program_->views[c.results[i]].type;
-    if (results[i].type != type || static_cast<int64_t>(results[i].bytes.size()) != type.bytes()) {
-      refuse(c, fmt::format("its result {} must stay {}, but is now {} in {} bytes", i,
-                            to_string(type), to_string(results[i].type), results[i].bytes.size()));
-    }
     if (!results[i].bytes.empty()) {
       std::memcpy(at(place.results[i]), results[i].bytes.data(), results[i].bytes.size());
     }

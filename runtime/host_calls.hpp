@@ -37,6 +37,7 @@ class HostCalls {
     OwnedEvent there;                        // the arguments
     OwnedEvent taken;                        // the results
     std::shared_ptr<HostFunction> function;  // one for all its calls: it may have a state
+    std::vector<TensorType> types;           // of the results
     std::vector<HostTensor> given, made;     // what the function gets; new memory costs page faults
   };
   std::byte* at(size_t offset) const { return static_cast<std::byte*>(memory_.get()) + offset; }

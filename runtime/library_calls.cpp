@@ -6,7 +6,6 @@
 #include <map>
 
 #include "ir/diagnostic.hpp"
-#include "ir/host_lookup.hpp"
 #include "ir/region.hpp"
 #include "runtime/user_kernels.hpp"
 
@@ -103,34 +102,6 @@ void LibraryCalls::enqueue(uint32_t kernel, const std::vector<CUdeviceptr>& args
   call.workspace = workspace;
   call.workspace_bytes = k.workspace;
   (*entry.function)(call);
-}
-
-void require_library_references(const Program& program, const HostFunctions& functions) {
-  for (const Body& body : program.bodies) {
-    for (const Node& node : body.nodes) {
-      if (node.kernel == kNoKernel) continue;
-      const Kernel& k = program.kernels[node.kernel];
-      if (k.code != Code::library || k.function == kCublasLtMatmul) continue;
-      for (const ir::Op& op : k.body.ops()) {
-        const auto* attr = std::get_if<ir::LibraryAttr>(&op.attrs);
-        if (!attr) continue;
-        const std::string_view reference = k.body.strings[attr->reference];
-        if (reference.empty()) {
-          throw_error("E0808",
-                      fmt::format("{} has no reference function, so only a GPU can compute it",
-                                  library_text(program, node)),
-                      "name a host function that computes the same as its reference");
-        }
-        find_host_function(functions, reference, {}, library_text(program, node));
-      }
-    }
-  }
-}
-
-std::string library_text(const Program& program, const Node& node) {
-  return fmt::format("library function '{}' ({}{})", program.kernels[node.kernel].function,
-                     node.ops.empty() ? std::string() : node.ops.back(),
-                     node.place.empty() ? "" : ", " + node.place);
 }
 
 }  // namespace braid::runtime

@@ -45,11 +45,4 @@ class LibraryCalls {
   std::vector<Entry> entries_;  // by kernel; empty ones for other kernels
 };
 
-/// For the simulator, which evaluates library ops by their references: throws Error E0808 for an op
-/// that has none, E0806 for one that is not among the functions.
-void require_library_references(const Program& program, const HostFunctions& functions);
-
-/// "library function 'f' (y (library), model.toml:12:3)", of a node of a body.
-std::string library_text(const Program& program, const Node& node);
-
 }  // namespace braid::runtime

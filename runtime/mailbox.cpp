@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "ir/host_lookup.hpp"
+#include "runtime/user_code.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -20,10 +21,6 @@ namespace {
 std::chrono::nanoseconds most_to_leave(const HostOptions& options) {
   constexpr std::chrono::nanoseconds kMost = std::chrono::seconds(1);
   return options.deadline.count() > 0 ? std::min(options.deadline, kMost) : kMost;
-}
-
-std::string caller_text(const Exchange& e) {
-  return e.op + (e.place.empty() ? "" : ", " + e.place);
 }
 
 std::string time_text(std::chrono::nanoseconds t) {
@@ -50,10 +47,6 @@ struct Registry {
 };
 
 }  // namespace
-
-std::string text_of(const Exchange& e) {
-  return fmt::format("host function '{}' ({})", e.function, caller_text(e));
-}
 
 std::shared_ptr<Mailbox> Mailbox::make(const ContextPtr& context, const Program& program,
                                        const HostFunctions& functions, const HostOptions& options,
@@ -85,7 +78,8 @@ void Mailbox::find_functions(const Program& program, const HostFunctions& functi
     site.mailbox = this;
     site.exchange = program.exchanges[i];
     const Exchange& e = site.exchange;
-    const HostFunction& given = find_host_function(functions, e.function, {}, caller_text(e));
+    const HostFunction& given =
+        find_host_function(functions, e.function, {}, caller_text(e.op, e.place));
     std::shared_ptr<HostFunction>& function = own[e.function];
     if (!function) function = std::make_shared<HostFunction>(given);
     site.function = function;
@@ -103,7 +97,7 @@ void Mailbox::map_memory(const Program& program, CUstream stream) {
   const size_t lines = sizeof(MailboxLine);
   const size_t data = aligned(lines + sites_.size() * sizeof(MailboxLine));
   size_t bytes = data;
-  for (const Site& s : sites_) bytes += aligned(static_cast<size_t>(s.offsets.back()));
+  for (const Site& s : sites_) bytes += static_cast<size_t>(s.offsets.back());
   const std::string what = fmt::format("{} bytes for the host calls of {}", bytes, program.name);
   void* memory = nullptr;
   context_->check(driver.cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP),
@@ -130,7 +124,7 @@ void Mailbox::map_memory(const Program& program, CUstream stream) {
     slot.host = address + line;
     slot.data = address + at;
     std::memcpy(content.data() + mailbox_slot_offset(i), &slot, sizeof slot);
-    at += aligned(static_cast<size_t>(sites_[i].offsets.back()));
+    at += static_cast<size_t>(sites_[i].offsets.back());
   }
   device_ = allocate(context_, static_cast<int64_t>(content.size()), "mailbox of " + program.name);
   context_->check(driver.cuMemcpyHtoDAsync(device_.get(), content.data(), content.size(), stream),

@@ -156,15 +156,4 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   std::thread thread_;
 };
 
-/// "host function 'sample' (r (host), model.toml:14:23)".
-std::string text_of(const Exchange& e);
-
-/// Words that both sides see.
-inline uint32_t load_word(uint32_t& word) {
-  return std::atomic_ref(word).load(std::memory_order_acquire);
-}
-inline void store_word(uint32_t& word, uint32_t x) {
-  std::atomic_ref(word).store(x, std::memory_order_release);
-}
-
 }  // namespace braid::runtime

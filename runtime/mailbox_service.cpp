@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 
 #include "runtime/mailbox.hpp"
+#include "runtime/user_code.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -108,37 +108,17 @@ void Mailbox::answer(Site& site, uint32_t sequence) {
 }
 
 std::optional<Diagnostic> Mailbox::call(Site& site) const {
-  const auto refusal = [&](std::string why) {
-    Diagnostic d;
-    d.code = "E0870";
-    d.message = fmt::format("{}: {}", text_of(site.exchange), why);
-    return d;
-  };
   for (size_t i = 0; i < site.arguments.size(); ++i) {
     std::vector<std::byte>& bytes = site.arguments[i].bytes;
     if (!bytes.empty()) std::memcpy(bytes.data(), site.data + site.offsets[i], bytes.size());
   }
-  for (size_t i = 0; i < site.results.size(); ++i) {
-    HostTensor& t = site.results[i];
-    t.type = site.exchange.results[i];
-    t.bytes.assign(static_cast<size_t>(t.type.bytes()), std::byte{0});
-  }
-  try {
-    const InHostCall inside;
-    (*site.function)(site.arguments, site.results);
-  } catch (const std::exception& e) {
-    return refusal(e.what());
-  } catch (...) {
-    return refusal("it threw something that is no std::exception");
-  }
-  for (size_t i = 0; i < site.results.size(); ++i) {
-    const HostTensor& t = site.results[i];
-    const TensorType& type = site.exchange.results[i];
-    if (t.type == type && static_cast<int64_t>(t.bytes.size()) == type.bytes()) continue;
-    return refusal(fmt::format("its result {} must stay {}, but is now {} in {} bytes", i,
-                               to_string(type), to_string(t.type), t.bytes.size()));
-  }
-  return {};
+  const auto why =
+      call_host_function(*site.function, site.arguments, site.exchange.results, site.results);
+  if (!why) return {};
+  Diagnostic d;
+  d.code = "E0870";
+  d.message = fmt::format("{}: {}", text_of(site.exchange), *why);
+  return d;
 }
 
 void CUDA_CB Mailbox::run_host_node(void* site) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "ir/diagnostic.hpp"
+#include "runtime/cuda_library.hpp"
 #include "runtime/nvrtc_user.hpp"
 
 namespace braid::runtime {
@@ -55,22 +57,9 @@ void open_builtins(const std::filesystem::path& folder) {
 }
 
 std::vector<std::string> candidates() {
-  std::vector<std::string> files;
+  constexpr std::array<const char*, 2> kNames{"libnvrtc.so.13", "libnvrtc.so.12"};
   if (const char* file = std::getenv("BRAID_NVRTC"); file && *file) return {file};
-  std::vector<std::string> folders;
-  if (const char* home = std::getenv("CUDA_HOME"); home && *home) {
-    folders.push_back(std::string(home) + "/lib64");
-  }
-  if (*BRAID_NVRTC_FOLDER) folders.push_back(BRAID_NVRTC_FOLDER);
-  folders.push_back("/usr/local/cuda/lib64");
-  for (const std::string& folder : folders) {
-    for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
-      std::error_code ec;  // a folder that nobody may look into holds no library
-      if (std::filesystem::exists(folder + "/" + name, ec)) files.push_back(folder + "/" + name);
-    }
-  }
-  files.insert(files.end(), {"libnvrtc.so.13", "libnvrtc.so.12"});
-  return files;
+  return cuda_library_files(kNames);
 }
 
 Library load() {
@@ -222,12 +211,13 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
         mistakes[m] = e.diagnostics();
         return;
       }
-    } else if (auto image = cache.get(key_of(module))) {
-      cached = true;
-      module.image = std::move(*image);
     } else {
-      module.image = compile_cubin(module.source, module.arch, module_name(program, m));
-      cache.put(key_of(module), module.image, &not_kept);
+      const std::string key = key_of(module);
+      auto image = cache.get(key);
+      cached = image.has_value();
+      module.image = cached ? std::move(*image)
+                            : compile_cubin(module.source, module.arch, module_name(program, m));
+      if (!cached) cache.put(key, module.image, &not_kept);
     }
     const std::lock_guard lock(mutex);
     ++(cached ? stats.from_cache : stats.compiled);

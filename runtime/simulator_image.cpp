@@ -111,7 +111,7 @@ bool bind_slots(KernelRecord& record, std::string* why) {
   for (const ir::Output& output : record.body.outputs) {
     of_body[output.name] = {Bound::output, record.body.type(output.value)};
   }
-  if (record.args.size() < (record.guard ? 1u : 0u) + (record.workspace ? 1u : 0u)) return false;
+  if (record.args.size() < record.extra_slots()) return false;
   const size_t slots = record.body_slots();
   if (record.parts == 0 || slots != of_body.size() * record.parts) {
     *why = fmt::format("kernel {} has {} arguments, its body {} in each of {} parts", record.symbol,

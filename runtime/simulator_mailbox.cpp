@@ -2,7 +2,6 @@
 // the real mailbox. Whoever answers does not use the driver, so it may wait inside a launch.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
@@ -16,25 +15,20 @@ namespace {
 
 using Now = std::chrono::steady_clock;
 
-uint32_t load(uint32_t& word) { return std::atomic_ref(word).load(std::memory_order_acquire); }
-void store(uint32_t& word, uint32_t x) {
-  std::atomic_ref(word).store(x, std::memory_order_release);
-}
-
 /// The answer to an exchange: whether there are results.
 bool wait(MailboxLine& line, uint32_t sequence, MailboxHeader& header) {
   const Now::time_point began = Now::now();
   for (;;) {
-    const uint32_t answered = load(line.answered);
+    const uint32_t answered = load_word(line.answered);
     if (answered == sequence) {
-      return load(line.outcome) == static_cast<uint32_t>(MailboxOutcome::results);
+      return load_word(line.outcome) == static_cast<uint32_t>(MailboxOutcome::results);
     }
     if (answered == kMailboxClosed) return false;
     const auto waited = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(Now::now() - began).count());
     if (header.deadline_ns != 0 && waited >= header.deadline_ns) {
       header.dead = 1;
-      store(line.given_up, sequence);
+      store_word(line.given_up, sequence);
       return false;
     }
     std::this_thread::yield();
@@ -72,7 +66,7 @@ void State::exchange(const KernelRecord& record, std::byte* slot_bytes, std::byt
     }
     asked = slot.sequence = next_sequence(slot.sequence);
     std::memcpy(slot_bytes, &slot, sizeof slot);
-    store(line.asked, asked);
+    store_word(line.asked, asked);
   }
   if (record.mail == Mail::post || header.dead != 0) return;
   bool good = false;
@@ -80,8 +74,8 @@ void State::exchange(const KernelRecord& record, std::byte* slot_bytes, std::byt
     good = wait(line, asked, header);
     std::memcpy(header_bytes, &header, sizeof header);
   } else {
-    good = load(line.answered) == asked &&
-           load(line.outcome) == static_cast<uint32_t>(MailboxOutcome::results);
+    good = load_word(line.answered) == asked &&
+           load_word(line.outcome) == static_cast<uint32_t>(MailboxOutcome::results);
   }
   for (size_t i = 0; good && i < results.size(); ++i) {
     std::vector<std::byte>& bytes = results[i].bytes;
@@ -103,7 +97,7 @@ CUresult State::cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuin
   }
   if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
   begin_operation(number_of(stream));
-  store(*reinterpret_cast<uint32_t*>(address), value);
+  store_word(*reinterpret_cast<uint32_t*>(address), value);
   return CUDA_SUCCESS;
 }
 

@@ -71,10 +71,11 @@ struct KernelRecord {
   std::string function;               // that the host op in its body calls
   std::vector<Parameter> parameters;  // of a kernel of the user's; empty for ours
   ir::Graph body;
-  /// Arguments of the body's, in all parts.
-  size_t body_slots() const {
-    return args.size() - (guard ? 1 : 0) - (workspace ? 1 : 0) - (mail != Mail::none ? 2 : 0);
+  /// Arguments behind those of the body's, and the latter in all parts.
+  size_t extra_slots() const {
+    return (guard ? 1u : 0u) + (workspace ? 1u : 0u) + (mail != Mail::none ? 2u : 0u);
   }
+  size_t body_slots() const { return args.size() - extra_slots(); }
 };
 using RecordPtr = std::shared_ptr<const KernelRecord>;
 
@@ -298,11 +299,11 @@ class State final : public Simulator {
   /// Appends what the sends of a kernel's body gave, in op order. False if there is no ring.
   bool send(const ir::Graph& body, const std::vector<ir::Message>& messages, RingControl& control,
             const std::string& who);
-  /// Runs nothing if one of its kernels needs more memory than there is.
   /// Does what a kernel does for the host op in its body, by the real mailbox. What goes wrong is
   /// an exception.
   void exchange(const KernelRecord& record, std::byte* slot, std::byte* header,
                 std::span<const HostTensor> arguments, std::span<HostTensor> results) const;
+  /// Runs nothing if one of its kernels needs more memory than there is.
   CUresult launch(Exec& exec, uint64_t stream);
   friend class Run;
 

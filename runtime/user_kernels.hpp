@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "ir/host.hpp"
 #include "ir/program.hpp"
 #include "runtime/driver.hpp"
 
@@ -28,9 +27,5 @@ class KernelArguments {
 
 /// What the simulator calls a kernel: several launches of one function have one symbol in an image.
 std::string simulated_symbol(const Program& program, size_t kernel);
-
-/// For the simulator: throws Error E0808 for a kernel of the user's without a reference function,
-/// E0806 for one whose reference is not among `functions`.
-void require_references(const Program& program, const HostFunctions& functions);
 
 }  // namespace braid::runtime

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "frontend/report/report_codes.hpp"
 #include "frontend/report/report_exchanges.hpp"
 #include "frontend/report/report_regions.hpp"
 #include "ir/matmul_table.hpp"
@@ -324,13 +325,6 @@ class Explainer {
   std::string out_;
 };
 
-/// The file that has the code of a kernel of the user's, without its folders.
-std::string file_of(const Program& p, const Kernel& k) {
-  if (k.module >= p.modules.size()) return "the model";
-  const std::string& file = p.modules[k.module].file;
-  return file.substr(file.rfind('/') + 1);
-}
-
 }  // namespace
 
 std::string kernel_text(const Program& p, const Node& node) {
@@ -349,7 +343,7 @@ std::string kernel_text(const Program& p, const Node& node) {
   if (k.parts > 1) out += fmt::format(", {} parts in one launch", k.parts);
   if (k.code == Code::user) {
     out += fmt::format("; function {} of {}, {:.2f} us estimated from its launch and {} alone",
-                       k.function, file_of(p, k), node.estimate_us, human_bytes(k.bytes_moved));
+                       k.function, code_file(p, k), node.estimate_us, human_bytes(k.bytes_moved));
   } else {
     out += fmt::format("; {}flop, {}, {:.2f} us estimated", human_count(k.flops),
                        human_bytes(k.bytes_moved), node.estimate_us);

@@ -287,13 +287,6 @@ uint32_t streams_allowed(std::string_view options) {
   return streams;
 }
 
-/// Microseconds of the copies of these views, all in one direction.
-double copies_us(const Program& p, const std::vector<uint32_t>& views) {
-  double bytes = 0;
-  for (uint32_t v : views) bytes += static_cast<double>(p.views[v].type.bytes());
-  return bytes > 0 ? kCopyUs + bytes / kCopyBytesPerUs : 0;
-}
-
 LaunchTime launch_time(const Program& p, const std::vector<Fragment>& fragments) {
   LaunchTime t;
   for (const Fragment& f : fragments) {
@@ -304,8 +297,7 @@ LaunchTime launch_time(const Program& p, const std::vector<Fragment>& fragments)
   }
   for (const Step& s : p.script) {
     t.waits += s.kind == Step::Kind::wait;
-    if (s.kind == Step::Kind::read) t.copies_us += copies_us(p, p.calls[s.index].args);
-    if (s.kind == Step::Kind::write) t.copies_us += copies_us(p, p.calls[s.index].results);
+    if (s.kind == Step::Kind::call) t.copies_us += p.calls[s.index].copies_us;
     if (s.kind != Step::Kind::region) continue;
     ++t.regions;
     t.regions_us += p.regions[s.index].estimate_us;

@@ -168,9 +168,8 @@ struct Reference {
 
 /// Measured on one H200 (driver 580, CUDA 13.0), like the cost model's: what cuGraphLaunch
 /// takes the host, what the launch of one kernel does, and how much longer than the graphs alone a
-/// graph, a synchronisation and a graph take. Then a copy between device and host, and its bytes.
+/// graph, a synchronisation and a graph take.
 inline constexpr double kGraphLaunchUs = 2, kKernelLaunchUs = 4.5, kHostWaitUs = 6.4;
-inline constexpr double kCopyUs = 3, kCopyBytesPerUs = 8.5e3;
 
 /// What one launch of the program takes, predicted: its parts one after another, and what launching
 /// them and waiting for copies costs besides. Host functions take no time.

@@ -14,9 +14,7 @@ constexpr size_t kRows = 24;
 
 std::string why(const Program& p, const Kernel& k) {
   if (k.code == Code::user) {
-    if (k.module >= p.modules.size()) return "a kernel of yours";
-    const std::string file = std::filesystem::path(p.modules[k.module].file).filename().string();
-    return fmt::format("a kernel of yours, of {}", file);
+    return fmt::format("a kernel of yours, of {}", code_file(p, k));
   }
   const std::string chosen = why_library(k, p.options);
   return chosen.empty() ? "a library function of yours; what it enqueues is part of the graph"
@@ -24,6 +22,11 @@ std::string why(const Program& p, const Kernel& k) {
 }
 
 }  // namespace
+
+std::string code_file(const Program& p, const Kernel& k) {
+  if (k.module >= p.modules.size()) return "the model";
+  return std::filesystem::path(p.modules[k.module].file).filename().string();
+}
 
 std::vector<CodeRow> code_rows(const Program& p) {
   std::vector<CodeRow> rows;

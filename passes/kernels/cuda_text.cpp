@@ -242,6 +242,7 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
   if (signature.guard) {
     arguments.push_back(fmt::format("    const {}* guard", storage_type(signature.guard->dtype)));
   }
+  for (const std::string& declared : signature.trailing) arguments.push_back("    " + declared);
   s += fmt::format("{}) {{\n", fmt::join(arguments, ",\n"));
   std::vector<std::string> all;
   if (signature.parts > 1 && !lines.empty()) all = choose_part(signature);

@@ -67,6 +67,7 @@ struct Signature {
   size_t leading = 0;            // inputs and params; the rest are outputs
   bool writes_in_place = false;  // a param in memory
   std::optional<Guard> guard;
+  std::vector<std::string> trailing{};  // declarations of more arguments, behind all others
 };
 
 /// The whole function: the body's .bir as a comment, the head, `lines` indented by their depth.

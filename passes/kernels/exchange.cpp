@@ -1,10 +1,8 @@
 #include "passes/kernels/exchange.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "ir/mailbox.hpp"
 #include "ir/text.hpp"
@@ -29,9 +27,8 @@ struct Call {
       op = &o;
     }
     if (!op) throw Refusal{"it calls no host function"};
-    std::vector<TensorType> arguments, results;
-    for (ValueId v : op->operands) arguments.push_back(body.type(v));
-    for (uint32_t r = 0; r < op->results; ++r) results.push_back(body.type(op->result_at(r)));
+    const std::vector<TensorType> arguments = operand_types(body, *op);
+    const std::vector<TensorType> results = result_types(body, *op);
     offsets = mailbox_offsets(arguments, results);
     for (const TensorType& t : arguments) taken += t.bytes();
     for (const TensorType& t : results) given += t.bytes();
@@ -67,7 +64,7 @@ std::vector<std::string> put_lines(const ir::Graph& body, const Signature& signa
     const ValueId v = call.op->operands[k];
     const std::string name = argument_of(body, signature, v);
     if (body.type(v).bytes() == 0) continue;
-    lines.push_back(fmt::format("  braid_mailbox_put(data + {}, {}, {}, thread, {});",
+    lines.push_back(fmt::format("braid_mailbox_put(data + {}, {}, {}, thread, {});",
                                 call.offsets[k], name, body.type(v).bytes(), threads));
   }
   if (lines.empty()) return lines;
@@ -94,21 +91,17 @@ std::vector<std::string> take_lines(const ir::Graph& body, const Signature& sign
   return lines;
 }
 
+/// The kernel's arguments: the body's, then the slot and the header.
+Signature signature_of(const ir::Graph& body) {
+  Signature signature(body);
+  signature.trailing = {"braid_mailbox_slot* slot", "braid_mailbox* mailbox"};
+  return signature;
+}
+
 Emitted text_of(const ir::Graph& body, std::string_view symbol, const Signature& signature,
                 uint32_t threads, const std::vector<std::string>& lines) {
-  std::string s;
-  std::istringstream bir(ir::print(body));
-  for (std::string line; std::getline(bir, line);) s += line.empty() ? "//\n" : "// " + line + "\n";
-  s += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(\n", threads, symbol);
-  for (size_t i = 0; i < signature.args.size(); ++i) {
-    const Argument& a = signature.args[i];
-    s += fmt::format("    {}{}* {},\n", i < signature.leading ? "const " : "",
-                     storage_type(a.type.dtype), a.name);
-  }
-  s += "    braid_mailbox_slot* slot,\n    braid_mailbox* mailbox) {\n";
-  for (const std::string& line : lines) s += "  " + line + "\n";
-  s += "}\n";
-  return {s, LaunchShape{{1, 1, 1}, {threads, 1, 1}, 0}};
+  return {kernel_text(body, signature, symbol, std::to_string(threads), lines),
+          launch_of(signature, 1, threads)};
 }
 
 void require_plain(uint32_t parts, const std::optional<Guard>& guard) {
@@ -128,7 +121,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 Emitted exchange_emit(const ir::Graph& body, std::string_view symbol, const Target&, uint32_t parts,
                       const std::optional<Guard>& guard) {
   require_plain(parts, guard);
-  const Signature signature(body);
+  const Signature signature = signature_of(body);
   const Call call(body);
   const uint32_t threads = threads_for(std::max(call.taken, call.given));
   std::vector<std::string> lines = head_lines();
@@ -147,7 +140,7 @@ Emitted exchange_emit(const ir::Graph& body, std::string_view symbol, const Targ
 Emitted post_emit(const ir::Graph& body, std::string_view symbol, const Target&, uint32_t parts,
                   const std::optional<Guard>& guard) {
   require_plain(parts, guard);
-  const Signature signature(body);
+  const Signature signature = signature_of(body);
   if (signature.args.size() != signature.leading) throw Refusal{"it gives out results"};
   const Call call(body);
   const uint32_t threads = threads_for(call.taken);
@@ -160,7 +153,7 @@ Emitted post_emit(const ir::Graph& body, std::string_view symbol, const Target&,
 Emitted fetch_emit(const ir::Graph& body, std::string_view symbol, const Target&, uint32_t parts,
                    const std::optional<Guard>& guard) {
   require_plain(parts, guard);
-  const Signature signature(body);
+  const Signature signature = signature_of(body);
   if (signature.leading != 0) throw Refusal{"it takes arguments"};
   const Call call(body);
   const uint32_t threads = threads_for(call.given);
@@ -177,7 +170,7 @@ namespace {
 std::string refuses(const ir::Graph& body, bool puts) {
   try {
     const Call call(body);
-    const Signature signature(body);
+    const Signature signature = signature_of(body);
     if (puts) put_lines(body, signature, call, 1);
     take_lines(body, signature, call, 1);
   } catch (const Refusal& refusal) {

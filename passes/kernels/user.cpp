@@ -25,19 +25,25 @@ const ir::Op& user_op(const ir::Graph& body) {
   return *it;
 }
 
-uint32_t known(const ir::Extent& e) {
+int64_t known(const ir::Extent& e) {
   const std::optional<int64_t> n = e.value();
-  ensure(n && *n <= UINT32_MAX, "a launch that nobody checked");
-  return static_cast<uint32_t>(*n);
+  ensure(n.has_value(), "a launch that nobody checked");
+  return *n;
+}
+
+uint32_t known_word(const ir::Extent& e) {
+  const int64_t n = known(e);
+  ensure(n >= 0 && n <= UINT32_MAX, "a launch that nobody checked");
+  return static_cast<uint32_t>(n);
 }
 
 LaunchShape launch_of(const ir::KernelAttr& a) {
   LaunchShape launch;
   for (size_t i = 0; i < 3; ++i) {
-    launch.grid[i] = known(a.grid[i]);
-    launch.block[i] = known(a.block[i]);
+    launch.grid[i] = known_word(a.grid[i]);
+    launch.block[i] = known_word(a.block[i]);
   }
-  launch.shared_bytes = known(a.shared_bytes);
+  launch.shared_bytes = known_word(a.shared_bytes);
   return launch;
 }
 
@@ -209,7 +215,7 @@ void describe_user_kernel(Kernel& k) {
     Parameter made;
     if (p.kind == CodeParameter::Kind::scalar) {
       made.dtype = p.dtype;
-      made.number = p.extent ? static_cast<double>(p.extent->value().value_or(0)) : p.number;
+      made.number = p.extent ? static_cast<double>(known(*p.extent)) : p.number;
     } else {
       const bool operand = p.kind == CodeParameter::Kind::operand;
       made.slot = slots.at(operand ? root(k.body, op.operands[p.index]) : op.result_at(p.index));

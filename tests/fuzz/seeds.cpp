@@ -135,7 +135,7 @@ int main(int argc, char** argv) try {
         const std::string text = read_file(entry.path().string());
         seeds.add("toml", name, text);
         if (std::string_view(folder).starts_with("examples"))
-          seeds.add_graph(name, read_toml(text, name).graph->ir());
+          seeds.add_graph(name, read_toml(text, entry.path().string()).graph->ir());
       } else if (entry.path().extension() == ".bir") {
         seeds.add_graph("golden_" + name, ir::parse(read_file(entry.path().string())));
       }

@@ -10,6 +10,7 @@
 #include "ir/text.hpp"
 #include "passes/check.hpp"
 #include "random_graph.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 
@@ -115,7 +116,7 @@ TEST_CASE("a randomly wired net is as deep as before and has fewer launches") {
 
 TEST_CASE("random graphs compute the same bits with and without grouping") {
   size_t grouped = 0, single = 0;
-  for (uint64_t seed = 1; seed <= 250; ++seed) {
+  for (uint64_t seed = 1; seed <= test::rounds<uint64_t>(250); ++seed) {
     CAPTURE(seed);
     test::RandomGraphOptions options;
     options.ops = 20 + static_cast<int>(seed % 60);
@@ -129,7 +130,7 @@ TEST_CASE("random graphs compute the same bits with and without grouping") {
     single += b;
   }
   MESSAGE(single << " launches, " << grouped << " with grouping");
-  CHECK(grouped + 50 < single);
+  CHECK(grouped + test::rounds<size_t>(50) < single);
 }
 
 TEST_CASE("a launch of several parts with the wrong slots or grid is refused") {

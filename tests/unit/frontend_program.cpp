@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -240,9 +241,11 @@ TEST_CASE("a tampered header is refused, or the checker complains, and nothing c
                      places.emplace_back(at, value.is_number());
                    });
     REQUIRE(places.size() > 300);
+    std::shuffle(places.begin(), places.end(), random);
+    places.resize(test::rounds(places.size()));
     for (const auto& [at, is_number] : places) {
       const std::vector<Json>& values = is_number ? numbers : others;
-      for (int tries = 0; tries < test::rounds(way == ir::HostWay::script ? 3 : 1); ++tries) {
+      for (int tries = 0; tries < (way == ir::HostWay::script ? 3 : 1); ++tries) {
         Json j = good;
         const Json& value = values[random() % values.size()];
         j[at] = value;

@@ -278,7 +278,7 @@ graph "says" {
 }
 
 TEST_CASE("random models with control flow and calls of the host, by all lowerings") {
-  const auto all = static_cast<uint64_t>(rounds(120));
+  const auto all = rounds<uint64_t>(120);
   for (uint64_t seed = 0; seed < all; ++seed) {
     RandomControlOptions random;
     random.hosts = 5;

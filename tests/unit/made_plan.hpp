@@ -77,6 +77,7 @@ class MadePlan {
     for (uint32_t v : results) c.result_values.push_back(p.views[v].value);
     c.place = "m.toml:40:3";
     c.level = c.earliest = c.latest = run;
+    c.copies_us = 6.24;
     p.calls.push_back(std::move(c));
     const auto index = static_cast<uint32_t>(p.calls.size() - 1);
     for (Step::Kind k : {Step::Kind::read, Step::Kind::wait, Step::Kind::call, Step::Kind::write}) {

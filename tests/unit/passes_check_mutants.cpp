@@ -14,6 +14,7 @@
 #include "judge_program.hpp"
 #include "passes/check.hpp"
 #include "random_program.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -528,7 +529,7 @@ TEST_CASE("mutants: the checker refuses exactly those that do harm") {
     REQUIRE_MESSAGE(check(p).empty(), text_of(check(p)));
     REQUIRE(!does_harm(p));
     for (const Mutation& m : mutations()) {
-      for (int i = 0; i < 12; ++i) {
+      for (int i = 0; i < test::rounds(12); ++i) {
         Program mutant = p;
         const Effect effect = m.apply(mutant, random);
         if (effect == Effect::none) continue;
@@ -551,7 +552,7 @@ TEST_CASE("numbers out of all range, anywhere: refused, and nothing is followed"
   for (Program& p : scripts()) good.push_back(std::move(p));
   size_t refused = 0;
   for (const Program& p : good) {
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < test::rounds(40); ++i) {
       Program mutant = p;
       // What is followed as an index or place, or bounds one; and what is not.
       std::vector<uint32_t*> indices, others;

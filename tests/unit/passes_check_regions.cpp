@@ -12,6 +12,7 @@
 #include "judge_regions.hpp"
 #include "passes/check.hpp"
 #include "passes/plan.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -612,7 +613,7 @@ TEST_CASE("regions with one thing made wrong: the checker refuses exactly the ha
     INFO(mutation.name);
     std::mt19937 random(81);
     size_t harmful = 0, harmless = 0;
-    for (int tries = 0; tries < 6; ++tries) {
+    for (int tries = 0; tries < test::rounds(6); ++tries) {
       for (const Program& good : programs()) {
         Program p = good;
         Mutator m(p, random);

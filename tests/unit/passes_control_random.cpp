@@ -3,6 +3,7 @@
 
 #include "control_help.hpp"
 #include "random_control.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -43,7 +44,7 @@ size_t regions_of_effect_form(const ir::Graph& graph) {
 
 TEST_CASE("2,000 random graphs compute the same after every lowering of branches and loops") {
   size_t kept = 0, dissolved_in_all = 0;
-  for (uint64_t seed = 0; seed < 2000; ++seed) {
+  for (uint64_t seed = 0; seed < test::rounds<uint64_t>(2000); ++seed) {
     RandomControlOptions random;
     random.lowerings = seed % 3 == 0;
     ir::Graph g = random_control(seed, random);
@@ -61,6 +62,6 @@ TEST_CASE("2,000 random graphs compute the same after every lowering of branches
     kept += regions_of_effect_form(lowered);
     dissolved_in_all += dissolved.size();
   }
-  CHECK(kept > 1000);
-  CHECK(dissolved_in_all > 1000);
+  CHECK(kept > test::rounds<size_t>(1000));
+  CHECK(dissolved_in_all > test::rounds<size_t>(1000));
 }

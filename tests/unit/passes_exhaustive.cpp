@@ -6,6 +6,7 @@
 #include "judge_program.hpp"
 #include "passes/check.hpp"
 #include "random_program.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -53,7 +54,7 @@ TEST_CASE(
     "10,000 random DAGs with aliasing and updates in place: accepted, and right exhaustively") {
   std::mt19937 random(61);
   size_t nodes = 0, edges = 0, conflicts = 0, full_width = 0, in_place = 0, updates = 0, parts = 0;
-  for (int round = 0; round < 10'000; ++round) {
+  for (int round = 0; round < test::rounds(10'000); ++round) {
     const Program p = random_program(random, {.nodes = 12, .lanes = 8});
     const std::vector<std::string> found = check(p);
     REQUIRE_MESSAGE(found.empty(), "round ", round, ": ", first_of(found));
@@ -84,10 +85,10 @@ TEST_CASE(
     }
   }
   // What the random Programs have in them.
-  CHECK(nodes > 60'000);
-  CHECK(edges > 50'000);
+  CHECK(nodes > test::rounds<size_t>(60'000));
+  CHECK(edges > test::rounds<size_t>(50'000));
   CHECK(conflicts > edges);
-  CHECK(full_width > 1'000);
+  CHECK(full_width > test::rounds<size_t>(1'000));
   CHECK(in_place > 2'000);
   CHECK(updates > 5'000);
   CHECK(parts > 1'000);

@@ -11,6 +11,7 @@
 #include "passes/plan.hpp"
 #include "passes_help.hpp"
 #include "plan_help.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -334,7 +335,7 @@ TEST_CASE("no more lanes than help") {
 TEST_CASE("bodies come out in launch order, with lanes that are chains and times that fit") {
   std::mt19937 random(52);
   size_t forked = 0;
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < test::rounds(150); ++round) {
     PlanMaker m = random_plan(random, 2 + static_cast<uint32_t>(random() % 60), 1, 20);
     std::vector<KernelCost> costs;
     for (size_t k = 0; k < m.p.kernels.size(); ++k) {

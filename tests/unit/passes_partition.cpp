@@ -11,6 +11,7 @@
 #include "passes/pipeline.hpp"
 #include "passes/reference_partitions.hpp"
 #include "passes_help.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -111,7 +112,7 @@ TEST_CASE("10,000 graphs with ops that cut: whole plans have the fewest graphs a
   std::mt19937 random(80);
   size_t several = 0, calls = 0, exchanges = 0, streams = 0, in_order_graphs = 0, drained_runs = 0,
          ours = 0;
-  for (int round = 0; round < 10'000; ++round) {
+  for (int round = 0; round < test::rounds(10'000); ++round) {
     const Made made = random_ops(random, 9);
     const auto [runs, graphs] = by_all_orders(made.dag);
     Options o;
@@ -150,9 +151,9 @@ TEST_CASE("10,000 graphs with ops that cut: whole plans have the fewest graphs a
     drained_runs += drained.runs - runs;
     ours += graphs;
   }
-  CHECK(several > 1'000);
-  CHECK(calls > 5'000);
-  CHECK(exchanges > 2'000);
+  CHECK(several > test::rounds<size_t>(1'000));
+  CHECK(calls > test::rounds<size_t>(5'000));
+  CHECK(exchanges > test::rounds<size_t>(2'000));
   CHECK(streams > 2'000);
   CHECK(in_order_graphs > ours + ours / 4);
   CHECK(drained_runs > 500);

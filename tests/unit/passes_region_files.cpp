@@ -7,6 +7,7 @@
 #include "control_programs.hpp"
 #include "ir/program_json.hpp"
 #include "passes/check.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -34,7 +35,7 @@ size_t count(const std::string& text, const std::string& what) {
 
 TEST_CASE("plans with regions are read as they were written, and shown whole") {
   size_t regions = 0, messages = 0, dissolved = 0;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < test::rounds<uint64_t>(60); ++seed) {
     const Program p = control_program(seed);
     const std::vector<std::byte> bytes = write_program(p);
     const Program again = read_program(bytes);
@@ -57,9 +58,9 @@ TEST_CASE("plans with regions are read as they were written, and shown whole") {
     messages += p.messages.size();
     dissolved += p.dissolved.size();
   }
-  CHECK(regions > 100);
-  CHECK(messages > 100);
-  CHECK(dissolved > 10);
+  CHECK(regions > test::rounds<size_t>(100));
+  CHECK(messages > test::rounds<size_t>(100));
+  CHECK(dissolved > test::rounds<size_t>(10));
 }
 
 TEST_CASE("a plan without regions loads without the fields of 1.3") {
@@ -96,7 +97,7 @@ TEST_CASE("tampered regions are refused, or the checker complains, and nothing c
       }
     });
     REQUIRE(places.size() > 50);
-    for (int tries = 0; tries < 60; ++tries) {
+    for (int tries = 0; tries < test::rounds(60); ++tries) {
       Json j = good;
       const Json::json_pointer& at = places[random() % places.size()];
       if (random() % 6 == 0) {
@@ -122,6 +123,6 @@ TEST_CASE("tampered regions are refused, or the checker complains, and nothing c
       if (found.empty()) REQUIRE_NOTHROW(to_text(read) + to_dot(read));
     }
   }
-  CHECK(refused > 100);
+  CHECK(refused > test::rounds<size_t>(100));
   CHECK(complained > 100);
 }

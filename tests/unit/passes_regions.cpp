@@ -7,6 +7,7 @@
 #include "passes/memory.hpp"
 #include "passes/node_costs.hpp"
 #include "region_oracle.hpp"
+#include "rounds.hpp"
 
 using namespace braid;
 using namespace braid::test;
@@ -159,7 +160,7 @@ TEST_CASE("a host's region is a step with slabs of its own") {
 TEST_CASE("random nested regions: plans are right by all that may run") {
   std::mt19937 random(70);
   size_t regions = 0, deep = 0, hosts = 0, sharing = 0, in_place = 0, guarded = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < test::rounds(400); ++round) {
     Program p = RandomRegions(random, {}).make();
     for (const Sharing s : {Sharing::none, Sharing::by_data}) {
       Options o;
@@ -188,9 +189,9 @@ TEST_CASE("random nested regions: plans are right by all that may run") {
       k.in_place.clear();
     }
   }
-  CHECK(regions > 500);
-  CHECK(deep > 100);
-  CHECK(hosts > 100);
+  CHECK(regions > test::rounds<size_t>(500));
+  CHECK(deep > test::rounds<size_t>(100));
+  CHECK(hosts > test::rounds<size_t>(100));
   CHECK(sharing > 200);
   CHECK(in_place > 1000);
   CHECK(guarded > 200);
@@ -199,7 +200,7 @@ TEST_CASE("random nested regions: plans are right by all that may run") {
 TEST_CASE("random nested regions within a limit: right, or refused with what would do") {
   std::mt19937 random(71);
   int kept = 0, refused = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < test::rounds(60); ++round) {
     Program p = RandomRegions(random, {.lanes = 4}).make();
     const std::vector<KernelCost> costs = random_costs(p, random);
     assign_lanes(p, {}, costs, kPrices);
@@ -231,14 +232,14 @@ TEST_CASE("random nested regions within a limit: right, or refused with what wou
       }
     }
   }
-  CHECK(kept > 20);
-  CHECK(refused > 5);
+  CHECK(kept > test::rounds(20));
+  CHECK(refused > test::rounds(5));
 }
 
 TEST_CASE("no more kernels run at once than there are streams, in bodies of bodies too") {
   std::mt19937 random(72);
   size_t full = 0, nested = 0, wide = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::rounds(300); ++round) {
     Options o;
     o.streams = 1 + static_cast<int>(random() % 8);
     o.force_lanes = random() % 2;
@@ -273,9 +274,9 @@ TEST_CASE("no more kernels run at once than there are streams, in bodies of bodi
       for (const Event& e : events) nested += e.path.size() > 4;
     }
   }
-  CHECK(full > 100);
-  CHECK(nested > 1000);
-  CHECK(wide > 20);
+  CHECK(full > test::rounds<size_t>(100));
+  CHECK(nested > test::rounds<size_t>(1000));
+  CHECK(wide > test::rounds<size_t>(20));
 }
 
 TEST_CASE("wide conditional nodes share a lane, and slim nodes take what is left") {

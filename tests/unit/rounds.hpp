@@ -2,8 +2,11 @@
 
 namespace braid::test {
 
-/// Of `all` rounds of a random test those to go: a third under sanitizers. What is computed is
+/// Of `all` rounds of a random test those to go: a sixth under sanitizers. What is computed is
 /// proved by other builds; errors of memory show in fewer rounds.
-constexpr int rounds(int all) { return BRAID_SANITIZED ? all / 3 : all; }
+template <typename T>
+constexpr T rounds(T all) {
+  return BRAID_SANITIZED ? (all + 5) / 6 : all;
+}
 
 }  // namespace braid::test

@@ -282,6 +282,9 @@ TEST_CASE("a function that is not there, and programs that are not well formed")
   refused([](Program& p) { p.kernels[0].family = "row"; }, "unlike its family");
   refused([](Program& p) { std::swap(p.bodies[0].nodes[0].args[1], p.bodies[0].nodes[0].args[2]); },
           "no slot and header");
+  // The host waits at no kernel's trigger: an edge at its node orders nothing unless it is full.
+  refused([](Program& p) { p.bodies[0].edges.at(0).kind = EdgeKind::programmatic; },
+          "both must be kernels");
 }
 
 TEST_CASE("a host node stands in graphs alone") {
