@@ -43,7 +43,7 @@ class KernelUse {
  public:
   KernelUse(Graph& graph, const KernelSpec& spec, const std::vector<In>& arguments,
             const Where& where)
-      : graph_(graph), g_(graph.impl()), spec_(spec), arguments_(arguments), where_(where) {}
+      : g_(graph.impl()), spec_(spec), arguments_(arguments), where_(where) {}
 
   bool read_parameters() {
     for (const std::string& text : spec_.parameters) {
@@ -244,7 +244,6 @@ class KernelUse {
         {fmt::format("parameter  {}", p.text()), fmt::format("given      {}", g_.describe(v))});
   }
 
-  Graph& graph_;
   Graph::Impl& g_;
   const KernelSpec& spec_;
   const std::vector<In>& arguments_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace braid {
 
@@ -28,6 +29,14 @@ std::optional<Target> target_from_name(std::string_view name) {
     }
   }
   return std::nullopt;
+}
+
+bool has_programmatic_edges(const Target& target) {
+  constexpr size_t kPrefix = 3;  // "sm_"
+  int number = 0;
+  if (target.arch.size() <= kPrefix) return false;
+  std::from_chars(target.arch.data() + kPrefix, target.arch.data() + target.arch.size(), number);
+  return number >= 90;
 }
 
 std::string_view name_of(Segment s) {

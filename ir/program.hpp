@@ -17,7 +17,7 @@ namespace braid {
 
 /// Version of the serialised form. A reader takes its own major and any minor up to its own.
 inline constexpr int kProgramMajor = 1;
-inline constexpr int kProgramMinor = 4;
+inline constexpr int kProgramMinor = 5;
 
 /// What kernels are generated and costed for. Checked-in numbers, so that a plan does not depend
 /// on the machine that makes it.
@@ -30,6 +30,9 @@ struct Target {
 };
 /// "sm_80", "sm_90", ...: nothing for a name outside sm_80 .. sm_121.
 std::optional<Target> target_from_name(std::string_view name);
+
+/// Whether kernels of the target can start before those that they depend on have ended: from sm_90.
+bool has_programmatic_edges(const Target& target);
 
 /// Why a buffer exists and who owns its bytes.
 enum class Segment : uint8_t {
@@ -75,6 +78,9 @@ struct ArgSlot {
   std::string name;  // of the body's input, param or output
   Role role = Role::in;
   TensorType type;
+  /// Nothing in the program writes what the kernel's nodes have here, so it may be read before the
+  /// kernel waits.
+  bool fixed = false;
 };
 
 struct LaunchShape {
@@ -120,7 +126,8 @@ struct Kernel {
   uint32_t module = 0;      // the NVRTC program that holds it
   int64_t flops = 0;        // per launch
   int64_t bytes_moved = 0;  // per launch, each argument once
-  bool waits = false;       // the code executes griddepcontrol.wait before its first access
+  /// The code executes griddepcontrol.wait before its first access to anything but fixed slots.
+  bool waits = false;
   /// Independent copies of the body that one launch computes, each on arguments of its own: `args`
   /// (and Node::args) hold the body's slots once per part, part after part.
   uint32_t parts = 1;

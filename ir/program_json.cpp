@@ -235,7 +235,7 @@ Call call_from(const Json& j) {
   c.result_values = integers<uint32_t>(j.at("result_values"));
   c.op = j.at("op").get<std::string>();
   c.place = j.at("place").get<std::string>();
-  c.copies_us = j.value("copies_us", 0.0);  // since 1.4
+  c.copies_us = j.value("copies_us", 0.0);  // since 1.5
   c.level = integer<uint32_t>(j.at("level"));
   c.earliest = integer<uint32_t>(j.at("earliest"));
   c.latest = integer<uint32_t>(j.at("latest"));
@@ -460,7 +460,7 @@ Program program_from_json(const Json& j) {
     p.second_certificate = j.at("second_certificate").get<std::vector<std::string>>();
     for (const Json& b : j.at("breaks")) p.breaks.push_back(break_from(b));
   }
-  if (j.contains("exchanges")) {  // since 1.4
+  if (j.contains("exchanges")) {  // since 1.5
     for (const Json& e : j.at("exchanges")) p.exchanges.push_back(exchange_from(e));
   }
   if (j.contains("regions")) {  // since 1.3

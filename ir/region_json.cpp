@@ -28,6 +28,7 @@ Json slots_json(const std::vector<ArgSlot>& slots) {
   Json out = Json::array();
   for (const ArgSlot& a : slots) {
     out.push_back({{"name", a.name}, {"role", name_of(a.role)}, {"type", type_json(a.type)}});
+    if (a.fixed) out.back()["fixed"] = true;
   }
   return out;
 }
@@ -37,6 +38,7 @@ std::vector<ArgSlot> slots_from(const Json& j) {
   for (const Json& a : j) {
     out.push_back({a.at("name").get<std::string>(), enum_from(a.at("role"), Role::inout),
                    type_from(a.at("type"))});
+    if (a.contains("fixed")) out.back().fixed = a.at("fixed").get<bool>();  // since 1.5
   }
   return out;
 }

@@ -275,6 +275,20 @@ void launch_shape(const Program& p, const Kernel& k, Findings& out) {
   }
 }
 
+/// What a kernel may read before it waits it must only read, in all parts alike.
+void early_reads(const Kernel& k, size_t extra, Findings& out) {
+  const size_t own = k.args.size() - extra, each = std::max<size_t>(own / k.parts, 1);
+  for (size_t s = 0; s < k.args.size(); ++s) {
+    const ArgSlot& slot = k.args[s];
+    if (slot.fixed && (!k.waits || s >= own || slot.role != Role::in)) {
+      out.add("argument {} of kernel {} is fixed, but not an operand of a kernel that waits", s,
+              k.symbol);
+    } else if (s < own && slot.fixed != k.args[s % each].fixed) {
+      out.add("argument {} of kernel {} is fixed in some parts alone", s, k.symbol);
+    }
+  }
+}
+
 }  // namespace
 
 void check_kernels(const Program& p, Findings& out) {
@@ -313,6 +327,7 @@ void check_kernels(const Program& p, Findings& out) {
                 needed.name, to_string(needed.type));
       }
     }
+    early_reads(k, extra, out);
     if (!p.modules.empty() && k.code != Code::library && k.module >= p.modules.size()) {
       out.add("kernel {} is in module {}, which does not exist", k.symbol, k.module);
     }

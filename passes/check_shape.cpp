@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "passes/check_parts.hpp"
@@ -27,6 +28,7 @@ class Shape {
     if (p_.scalar_bytes < 0) out_.add("the scalars have {} bytes", p_.scalar_bytes);
     for (uint32_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
+      if (b.segment == Segment::constant) never_written_.insert(i);
       if (!b.type.shape.is_static() || b.bytes != b.type.bytes()) {
         out_.add("{} has {} bytes, but its type is {}", buffer_name(p_, i), b.bytes,
                  to_string(b.type));
@@ -83,7 +85,11 @@ class Shape {
     };
     for (const Binding& b : p_.inputs) expect(b.buffer, Segment::input, b.name);
     for (const Binding& b : p_.outputs) expect(b.buffer, Segment::output, b.name);
-    for (const ParamBinding& b : p_.params) expect(b.buffer, Segment::param, b.name);
+    for (const ParamBinding& b : p_.params) {
+      expect(b.buffer, Segment::param, b.name);
+      // check_flow compares what is said here with what the scripts write.
+      if (!b.written) never_written_.insert(b.buffer);
+    }
     for (const ScalarBinding& b : p_.scalars) expect(b.buffer, Segment::scalar, b.name);
   }
 
@@ -112,6 +118,10 @@ class Shape {
         out_.add("argument {} of {} is {}, but the {} takes {}", s, name,
                  to_string(p_.views[node.args[s]].type), conditional ? "region" : "kernel",
                  to_string(slots[s].type));
+      } else if (slots[s].fixed && !never_written_.contains(p_.views[node.args[s]].buffer)) {
+        const uint32_t b = p_.views[node.args[s]].buffer;
+        out_.add("{} may read argument {} before it waits, but {} may be written", name, s,
+                 b < p_.buffers.size() ? buffer_name(p_, b) : fmt::format("buffer {}", b));
       }
     }
     if (node.lane >= body.lanes) out_.add("{} is on lane {} of {}", name, node.lane, body.lanes);
@@ -208,6 +218,7 @@ class Shape {
 
   const Program& p_;
   Findings& out_;
+  std::unordered_set<uint32_t> never_written_;  // buffers: constants, and params that only are read
 };
 
 }  // namespace

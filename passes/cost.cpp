@@ -112,7 +112,7 @@ KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
   const double held =
       std::max(blocks * work.threads / (prices.threads_per_sm * t.sms),
                blocks * static_cast<double>(work.shared_bytes) / (prices.shared_per_sm * t.sms));
-  return {alone, std::min(1.0, std::max(busy / alone, held))};
+  return {alone, std::min(1.0, std::max(busy / alone, held)), 1, held};
 }
 
 double estimate_us(const Kernel& k, const Target& t) { return cost_of(k, t).us; }

@@ -25,6 +25,9 @@ struct KernelCost {
   double us = 0;       // of one launch with the GPU to itself, without the edge to it
   double share = 0;    // 0 to 1: of what the GPU can do, the part that it takes while it runs
   uint32_t width = 1;  // so many kernels of it may run at once: more for conditional nodes alone
+  /// Of the room for threads and shared memory what all its blocks want together: above 1 they come
+  /// in several waves.
+  double room = 0;
   double work_us() const { return us * share; }  // alone, were it spread over the whole GPU
 };
 

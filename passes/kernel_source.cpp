@@ -41,9 +41,11 @@ kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
   const Kernel& k = p.kernels[kernel];
   const kernels::Family& family = kernels::family(k.family);
   try {
-    std::optional<kernels::Guard> guard;
-    if (k.guard) guard = {k.args.back().type.dtype, *k.guard};
-    return family.emit(k.body, k.symbol, target, k.parts, guard);
+    kernels::Use use{.parts = k.parts, .waits = k.waits};
+    if (k.guard) use.guard = {k.args.back().type.dtype, *k.guard};
+    const size_t each = (k.args.size() - extra_arguments(k)) / k.parts;
+    for (size_t s = 0; s < each; ++s) use.fixed.push_back(k.args[s].fixed);
+    return family.emit(k.body, k.symbol, target, use);
   } catch (const kernels::TooLarge& large) {
     refuse(p, kernel, large.what());
   } catch (const kernels::Refusal& refusal) {

@@ -17,6 +17,7 @@
 #include "passes/library_dots.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
+#include "passes/split_reductions.hpp"
 #include "passes/view_chains.hpp"
 #include "passes/wide_concats.hpp"
 
@@ -117,6 +118,11 @@ constexpr Pass kPasses[] = {
     {"control", "what becomes of branches and loops: plain ops, predicates, nodes, the host",
      [](Compilation& c, const Options& o) { lower_control(c.graph, o, c.dissolved); }, graph_text,
      "bir"},
+    {"split", "long reductions in two steps, the first by many blocks",
+     [](Compilation& c, const Options& o) {
+       ir::for_each_graph(c.graph, [&](ir::Graph& graph) { split_reductions(graph, o.target); });
+     },
+     graph_text, "bir"},
     {"recompute", "broadcast maps of inputs and params computed where they are used",
      [](Compilation& c, const Options& o) {
        if (o.fuse) ir::for_each_graph(c.graph, recompute_broadcasts);
@@ -166,6 +172,8 @@ constexpr Pass kPasses[] = {
      program_text, "txt"},
     {"group", "like kernels that are ready together in one launch",
      [](Compilation& c, const Options& o) { group_nodes(c.program, o); }, program_text, "txt"},
+    {"waits", "kernels that may start early: they wait by themselves, weights on their way",
+     [](Compilation& c, const Options&) { choose_waits(c.program); }, program_text, "txt"},
     {"lanes", "the stream of every kernel",
      [](Compilation& c, const Options& o) {
        if (o.memory_limit > 0) c.unscheduled = c.program.bodies;

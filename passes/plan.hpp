@@ -19,6 +19,8 @@ void choose_kernels(Compilation& c, const Options& o);
 void find_breaks(Compilation& c, const Options& o);
 /// group.cpp: like kernels that are ready together become one launch.
 void group_nodes(Program& p, const Options& o);
+/// waits.cpp: which kernels wait for others by themselves, and which slots are fixed.
+void choose_waits(Program& p);
 /// lanes.cpp: the lane, position and predicted start of every node, in the order of their starts.
 void assign_lanes(Program& p, const Options& o);
 /// memory.cpp: offsets of temporaries. `unscheduled`: the bodies as assign_lanes found them, which

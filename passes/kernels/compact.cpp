@@ -247,9 +247,9 @@ class Writer {
 }  // namespace
 
 Emitted compact_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                     uint32_t parts, const std::optional<Guard>& guard) {
-  const Signature signature(body, parts, guard);
-  const Plan plan = plan_of(body, target, parts);
+                     const Use& use) {
+  const Signature signature(body, use);
+  const Plan plan = plan_of(body, target, use.parts);
   return {kernel_text(body, signature, symbol, std::to_string(plan.threads),
                       Writer(body, signature, plan).run()),
           launch_of(signature, plan.blocks, plan.threads)};
@@ -271,7 +271,7 @@ Work compact_work(const ir::Graph& body, const Target& target, uint32_t parts) {
 
 std::string compact_refuses(const ir::Graph& body) {
   try {
-    compact_emit(body, "kernel", Target{}, 1, {});
+    compact_emit(body, "kernel", Target{}, {});
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

@@ -14,7 +14,7 @@ namespace braid::kernels {
 /// every time. The mask is read from memory; rows may be computed by index. Up to 2^30 rows.
 std::string compact_refuses(const ir::Graph& body);
 Emitted compact_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                     uint32_t parts, const std::optional<Guard>& guard);
+                     const Use& use);
 Work compact_work(const ir::Graph& body, const Target& target, uint32_t parts);
 
 }  // namespace braid::kernels

@@ -142,9 +142,8 @@ Argument::Sort sort_of(const ir::Op& param) {
 
 }  // namespace
 
-Signature::Signature(const ir::Graph& body, uint32_t side_by_side,
-                     const std::optional<Guard>& guarded_by)
-    : parts(side_by_side), guard(guarded_by) {
+Signature::Signature(const ir::Graph& body, const Use& use)
+    : parts(use.parts), guard(use.guard), waits(use.waits) {
   ensure(parts == 1 || !guard, "a guarded kernel has several parts");
   size_t inputs = 0, params = 0;
   for (const ir::Op& op : body.ops()) {
@@ -161,6 +160,7 @@ Signature::Signature(const ir::Graph& body, uint32_t side_by_side,
     ensure(!body.value(v).state, "a kernel body gives out a state version");
     args.push_back({fmt::format("r{}", i), v, body.type(v)});
   }
+  for (size_t i = 0; i < std::min(leading, use.fixed.size()); ++i) args[i].fixed = use.fixed[i];
 }
 
 void Signature::set_in_place(const std::vector<InPlace>& pairs) {
@@ -182,8 +182,11 @@ std::string argument_type(const Signature& signature, size_t arg) {
   if (a.sort == Argument::Sort::handle) return "unsigned long long ";
   if (a.sort == Argument::Sort::ring) return "braid_ring* ";
   const bool constant = arg < signature.leading && a.name[0] == 'a';
+  // What the kernel waits for must not be loaded earlier, as the compiler may where it knows that
+  // nothing changes it.
+  const bool early = constant && signature.waits && !a.fixed;
   return fmt::format("{}{}*{} ", constant ? "const " : "", storage_type(a.type.dtype),
-                     signature.writes_in_place || a.in_place ? "" : " __restrict__");
+                     signature.writes_in_place || a.in_place || early ? "" : " __restrict__");
 }
 
 std::string name_in_part(const Argument& a, uint32_t part) {
@@ -217,6 +220,8 @@ std::string leave_unless(const Guard& guard) {
 
 }  // namespace
 
+std::string_view wait_line() { return "braid_wait_for_others();"; }
+
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
                         std::string_view bounds, const std::vector<std::string>& lines) {
   std::string s;
@@ -245,7 +250,15 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
   for (const std::string& declared : signature.trailing) arguments.push_back("    " + declared);
   s += fmt::format("{}) {{\n", fmt::join(arguments, ",\n"));
   std::vector<std::string> all;
-  if (signature.parts > 1 && !lines.empty()) all = choose_part(signature);
+  if (signature.waits) {
+    all.emplace_back("braid_let_others_start();");
+    const bool by_itself = std::find(lines.begin(), lines.end(), wait_line()) != lines.end();
+    if (!by_itself || signature.guard) all.emplace_back(wait_line());
+  }
+  if (signature.parts > 1 && !lines.empty()) {
+    const std::vector<std::string> chosen = choose_part(signature);
+    all.insert(all.end(), chosen.begin(), chosen.end());
+  }
   if (signature.guard && !lines.empty()) all.push_back(leave_unless(*signature.guard));
   all.insert(all.end(), lines.begin(), lines.end());
   int depth = 1;

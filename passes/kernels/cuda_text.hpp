@@ -50,13 +50,13 @@ struct Argument {
   TensorType type;
   Sort sort = Sort::memory;
   bool in_place = false;  // may have the bytes of another argument
+  bool fixed = false;     // may be read before the kernel waits
 };
 
 /// The kernel's arguments in the order of Family::emit. The text is written for one part,
 /// in terms of `args`; kernel_text has the block pick its part's.
 struct Signature {
-  explicit Signature(const ir::Graph& body, uint32_t side_by_side = 1,
-                     const std::optional<Guard>& guarded_by = {});
+  explicit Signature(const ir::Graph& body, const Use& use = {});
   /// What the family allows.
   void set_in_place(const std::vector<InPlace>& pairs);
   /// The argument that an input or param stands for.
@@ -67,6 +67,7 @@ struct Signature {
   size_t leading = 0;            // inputs and params; the rest are outputs
   bool writes_in_place = false;  // a param in memory
   std::optional<Guard> guard;
+  bool waits = false;
   std::vector<std::string> trailing{};  // declarations of more arguments, behind all others
 };
 
@@ -77,6 +78,10 @@ struct Signature {
 /// and perhaps the least blocks per SM.
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
                         std::string_view bounds, const std::vector<std::string>& lines);
+
+/// Where the kernel waits for those before it, if it waits: once, all threads of all blocks. What
+/// stands before reads fixed arguments alone. A guarded kernel has waited already.
+std::string_view wait_line();
 
 /// A launch of `blocks` blocks of `threads` for each part. Throws TooLarge beyond the hardware's
 /// limit.

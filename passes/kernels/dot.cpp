@@ -27,8 +27,8 @@ const ir::Op& dot_of(const ir::Graph& body, const std::vector<Sink>& sinks) {
 }  // namespace
 
 Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                 uint32_t parts, const std::optional<Guard>& guard) {
-  const Signature signature(body, parts, guard);
+                 const Use& use) {
+  const Signature signature(body, use);
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
@@ -40,7 +40,7 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
 }
 
 Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
-  const Signature signature(body, parts);
+  const Signature signature(body, {.parts = parts});
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
@@ -51,7 +51,7 @@ Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
 
 std::string dot_refuses(const ir::Graph& body) {
   try {
-    dot_emit(body, "kernel", Target{}, 1, {});
+    dot_emit(body, "kernel", Target{}, {});
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

@@ -12,7 +12,7 @@ namespace braid::kernels {
 
 std::string dot_refuses(const ir::Graph& body);
 Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                 uint32_t parts, const std::optional<Guard>& guard);
+                 const Use& use);
 Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts);
 
 }  // namespace braid::kernels

@@ -102,11 +102,14 @@ DotFrame::Element DotFrame::element(char outer, const Converted& converted) {
   const Index k = pool_.variable("k", product_.k);
   const Index o = pool_.variable(std::string_view(&outer, 1), extent(outer));
   const size_t loads_before = writer_.loads().size();
+  writer_.open_branch();
   writer_.open_loop({o, k});
   const std::string x = writer_.value(operand(outer), operand_at(outer, o, k));
   writer_.line(fmt::format("{}_next[i] = {};", outer == 'm' ? 'a' : 'b', converted(x)));
-  Element one{outer, outer == 'm', writer_.close()};
+  Element one{outer, outer == 'm', true, {}, writer_.close()};
+  one.before = writer_.close();
   for (size_t i = writer_.loads().size(); i-- > loads_before;) {
+    one.fixed = one.fixed && signature_.args[writer_.loads()[i].arg].fixed;
     const Index linear = writer_.loads()[i].linear;
     if (pool_.coefficient(linear, k) == 1) one.k_fastest = true;
     if (pool_.coefficient(linear, o) == 1) one.k_fastest = false;

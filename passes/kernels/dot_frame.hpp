@@ -31,6 +31,7 @@ class DotFrame {
   /// The operand whose axis beside k is m ('m') or n ('n').
   ir::ValueId operand(char outer) const { return dot_.operands[outer == 'm' ? 0 : 1]; }
   At operand_at(char outer, Index at_outer, Index at_k) const;
+  static char name_of_side(char outer) { return outer == 'm' ? 'a' : 'b'; }
   int64_t extent(char outer) const { return outer == 'm' ? product_.m : product_.n; }
 
   /// Constants M, N, K, BM, BN, BK and THREADS, and the block's `m0`, `n0` and `batch`.
@@ -41,6 +42,8 @@ class DotFrame {
   struct Element {
     char outer;
     bool k_fastest;  // neighbours in memory are neighbours along k, else along the other axis
+    bool fixed;      // all that it loads may be loaded before the kernel waits
+    std::vector<std::string> before;  // what does not depend on m, n and k
     std::vector<std::string> lines;
   };
   using Converted = std::function<std::string(const std::string& x)>;

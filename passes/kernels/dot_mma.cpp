@@ -29,7 +29,7 @@ class MmaWriter : DotFrame {
 
   Emitted emit(std::string_view symbol) {
     write_places();
-    write_fetch();
+    write_fetches();
     writer_.lines(multiply_lines(problem_, tile_));
     write_first_chunks();
     choose_results();
@@ -43,23 +43,25 @@ class MmaWriter : DotFrame {
   struct Side {
     char outer;
     MmaOperand how;
-    ExprWriter::Load pack{};            // if async: the first element of 16 bytes
-    Element element{};                  // else
-    std::vector<std::string> before{};  // of `element`, what no chunk changes
-    int64_t extent = 0;                 // of the block's tile beside k
-    int64_t stride = 0;                 // between its rows in shared memory
-    char name() const { return outer == 'm' ? 'a' : 'b'; }
+    ExprWriter::Load pack{};  // if async: the first element of 16 bytes
+    Element element{};        // else
+    bool early = false;       // the first chunks are on their way before the kernel waits
+    int64_t extent = 0;       // of the block's tile beside k
+    int64_t stride = 0;       // between its rows in shared memory
+    char name() const { return name_of_side(outer); }
   };
 
   Side side_of(char outer) {
     for (const bool along_k : {true, false}) {
-      if (const auto pack = packs(outer, along_k)) return {outer, {along_k, true}, *pack};
+      const auto pack = packs(outer, along_k);
+      if (!pack) continue;
+      const bool early = signature_.waits && signature_.args[pack->arg].fixed;
+      return {outer, {along_k, true}, *pack, {}, early};
     }
-    writer_.open_branch();
     Element one = element(outer, [&](const std::string& x) {
       return product_.tf32 ? x : store_text(product_.operands, x) + ".bits";
     });
-    return {outer, {one.k_fastest, false}, {}, one, writer_.close()};
+    return {outer, {one.k_fastest, false}, {}, std::move(one)};
   }
 
   /// By variables such as `k_vector` and `m`: where 16 aligned bytes begin that hold consecutive
@@ -147,35 +149,54 @@ class MmaWriter : DotFrame {
     return lines;
   }
 
-  void write_fetch() {
-    std::vector<std::string> fetches, puts, registers;
-    for (const Side* s : {&a_, &b_}) {
-      if (s->how.async) {
-        const std::vector<std::string> lines = copies(*s);
-        fetches.insert(fetches.end(), lines.begin(), lines.end());
-        continue;
-      }
-      const Fetch f = fetch(s->element, s->extent, tile_.bk, tile_.threads(), type_);
-      fetches.insert(fetches.end(), f.lines.begin(), f.lines.end());
-      writer_.lines(s->before);
-      registers.push_back(fmt::format("{} {}_next[{}];", type_, s->name(), f.each));
-      const std::vector<std::string> lines = put(
-          f, fmt::format("to[{}({}) * {}_STRIDE + {}]", s->outer == 'm' ? "" : "B_TILE + ",
-                         s->how.k_fastest ? f.outer_of_e : f.k_of_e, s->outer == 'm' ? 'A' : 'B',
-                         s->how.k_fastest ? f.k_of_e : f.outer_of_e));
-      puts.insert(puts.end(), lines.begin(), lines.end());
-    }
+  void write_fetches() {
     writer_.line("");
-    writer_.lines(registers);
-    writer_.line(fmt::format("const auto fetch = [&](int k0, {}* to) {{", type_));
-    writer_.lines(fetches);
-    writer_.line("};");
-    through_registers_ = !puts.empty();
-    if (!through_registers_) return;
-    writer_.line(fmt::format("const auto put = [&]({}* to) {{", type_));
-    writer_.lines(puts);
+    for (const Side* s : {&a_, &b_}) {
+      if (s->how.async) write_lambda(fmt::format("fetch_{}", s->name()), "int k0, ", copies(*s));
+    }
+    if (a_.early || b_.early) {
+      writer_.line("// What is fixed is on its way before the kernel waits for the rest.");
+      writer_.line("#pragma unroll 1");
+      writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", ahead_));
+      write_calls("fetch", "chunk * BK, memory + chunk * STAGE",
+                  [](const Side& s) { return s.early; });
+      writer_.line("}");
+    }
+    if (signature_.waits) writer_.line(std::string(wait_line()));
+    for (const Side* s : {&a_, &b_}) {
+      if (s->how.async) continue;
+      const Fetch f = fetch(s->element, s->extent, tile_.bk, tile_.threads(), type_);
+      writer_.lines(s->element.before);
+      writer_.line(fmt::format("{} {}_next[{}];", type_, s->name(), f.each));
+      write_lambda(fmt::format("fetch_{}", s->name()), "int k0, ", f.lines);
+      write_lambda(
+          fmt::format("put_{}", s->name()), "",
+          put(f,
+              fmt::format("to[{}({}) * {}_STRIDE + {}]", s->outer == 'm' ? "" : "B_TILE + ",
+                          s->how.k_fastest ? f.outer_of_e : f.k_of_e, s->outer == 'm' ? 'A' : 'B',
+                          s->how.k_fastest ? f.k_of_e : f.outer_of_e)));
+    }
+  }
+
+  void write_lambda(const std::string& name, std::string_view arguments,
+                    const std::vector<std::string>& lines) {
+    writer_.line(fmt::format("const auto {} = [&]({}{}* to) {{", name, arguments, type_));
+    writer_.lines(lines);
     writer_.line("};");
   }
+
+  /// "fetch_a(...); fetch_b(...);" for the operands that are `meant`.
+  void write_calls(std::string_view what, const std::string& arguments,
+                   const std::function<bool(const Side&)>& meant, const std::string& test = "") {
+    std::string calls;
+    for (const Side* s : {&a_, &b_}) {
+      if (meant(*s))
+        calls += fmt::format("{}{}_{}({})", calls.empty() ? "" : ", ", what, s->name(), arguments);
+    }
+    if (!calls.empty()) writer_.line(fmt::format("{}{};", test, calls));
+  }
+  static bool any(const Side&) { return true; }
+  static bool through_registers(const Side& s) { return !s.how.async; }
 
   bool has_copies() const { return a_.how.async || b_.how.async; }
 
@@ -183,9 +204,10 @@ class MmaWriter : DotFrame {
     writer_.line("");
     writer_.line("#pragma unroll 1");
     writer_.line(fmt::format("for (int chunk = 0; chunk < {}; ++chunk) {{", ahead_));
-    writer_.line("fetch(chunk * BK, memory + chunk * STAGE);");
+    write_calls("fetch", "chunk * BK, memory + chunk * STAGE",
+                [](const Side& s) { return !s.early; });
     if (has_copies()) writer_.line("braid_copies_end_group();");
-    if (through_registers_) writer_.line("put(memory + chunk * STAGE);");
+    write_calls("put", "memory + chunk * STAGE", through_registers);
     writer_.line("}");
   }
 
@@ -199,12 +221,13 @@ class MmaWriter : DotFrame {
     writer_.line("__syncthreads();");
     const std::string test = fmt::format("if (chunk + {} < {}) ", ahead_, chunks_);
     if (more) {
-      writer_.line(fmt::format("{}fetch((chunk + {}) * BK, memory + next * STAGE);", test, ahead_));
+      write_calls("fetch", fmt::format("(chunk + {}) * BK, memory + next * STAGE", ahead_), any,
+                  test);
     }
     if (has_copies()) writer_.line("braid_copies_end_group();");
     writer_.line(fmt::format("multiply(memory + {} * STAGE);", more ? "stage" : "chunk"));
     if (more) {
-      if (through_registers_) writer_.line(test + "put(memory + next * STAGE);");
+      write_calls("put", "memory + next * STAGE", through_registers, test);
       writer_.line("stage = stage + 1 == STAGES ? 0 : stage + 1;");
       writer_.line("next = next + 1 == STAGES ? 0 : next + 1;");
     }
@@ -313,8 +336,7 @@ class MmaWriter : DotFrame {
   MmaTile tile_{};
   int64_t chunks_ = 0;
   int64_t ahead_ = 0;  // chunks on their way before the first is multiplied
-  bool through_registers_ = false;
-  int64_t rows_ = 0;  // of the result in a block
+  int64_t rows_ = 0;   // of the result in a block
   PackedSinks pack_;
   std::string inside_;  // the test of a pack
   bool early_ = false;  // pack_.before stands before the main loop

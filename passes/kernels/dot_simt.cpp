@@ -57,11 +57,12 @@ class SimtWriter : DotFrame {
   }
 
   void write_fetch() {
-    const auto side = [&](char outer, int64_t extent) {
-      const Element one = element(outer, [&](const auto& x) { return converted(outer, x); });
-      return fetch(one, extent, tile_.bk, tile_.threads(), sum_);
+    const auto side = [&](char outer) {
+      return element(outer, [&](const auto& x) { return converted(outer, x); });
     };
-    const Fetch a = side('m', tile_.bm), b = side('n', tile_.bn);
+    const Element of_a = side('m'), of_b = side('n');
+    const Fetch a = fetch(of_a, tile_.bm, tile_.bk, tile_.threads(), sum_);
+    const Fetch b = fetch(of_b, tile_.bn, tile_.bk, tile_.threads(), sum_);
     writer_.line("");
     writer_.line(fmt::format("{}(*const a_tile)[BM + 4] = reinterpret_cast<{}(*)[BM + 4]>(memory);",
                              sum_, sum_));
@@ -70,10 +71,19 @@ class SimtWriter : DotFrame {
         sum_, sum_));
     writer_.line("// The next tiles travel to registers while the present ones are multiplied.");
     writer_.line(fmt::format("{} a_next[{}], b_next[{}];", sum_, a.each, b.each));
-    writer_.line("const auto fetch = [&](int k0) {");
-    writer_.lines(a.lines);
-    writer_.lines(b.lines);
-    writer_.line("};");
+    const auto define = [&](const Element& one, const Fetch& f) {
+      writer_.lines(one.before);
+      writer_.line(fmt::format("const auto fetch_{} = [&](int k0) {{", name_of_side(f.outer)));
+      writer_.lines(f.lines);
+      writer_.line("};");
+      writer_.line(fmt::format("fetch_{}(0);", name_of_side(f.outer)));
+    };
+    // What is fixed is on its way before the kernel waits for the rest.
+    for (const bool fixed : {true, false}) {
+      if (!fixed && signature_.waits) writer_.line(std::string(wait_line()));
+      if (of_a.fixed == fixed) define(of_a, a);
+      if (of_b.fixed == fixed) define(of_b, b);
+    }
     writer_.line("const auto put = [&] {");
     writer_.lines(put(a, fmt::format("a_tile[{}][{}]", a.k_of_e, a.outer_of_e)));
     writer_.lines(put(b, fmt::format("b_tile[{}][{}]", b.k_of_e, b.outer_of_e)));
@@ -82,12 +92,13 @@ class SimtWriter : DotFrame {
 
   void write_main_loop() {
     writer_.line("");
-    writer_.line("fetch(0);");
     writer_.line("#pragma unroll 1");
     writer_.line("for (int k0 = 0; k0 < K; k0 += BK) {");
     writer_.line("put();");
     writer_.line("__syncthreads();");
-    if (product_.k > tile_.bk) writer_.line("if (k0 + BK < K) fetch(k0 + BK);");
+    if (product_.k > tile_.bk) {
+      writer_.line("if (k0 + BK < K) fetch_a(k0 + BK), fetch_b(k0 + BK);");
+    }
     writer_.line("#pragma unroll 8");
     writer_.line(tile_.slices > 1 ? "for (int k = slice; k < BK; k += SLICES) {"
                                   : "for (int k = 0; k < BK; ++k) {");

@@ -104,8 +104,9 @@ Emitted text_of(const ir::Graph& body, std::string_view symbol, const Signature&
           launch_of(signature, 1, threads)};
 }
 
-void require_plain(uint32_t parts, const std::optional<Guard>& guard) {
-  ensure(parts == 1 && !guard, "a kernel that calls a host function has parts or a guard");
+void require_plain(const Use& use) {
+  ensure(use.parts == 1 && !use.guard && !use.waits,
+         "a kernel that calls a host function has parts, a guard, or waits for others by itself");
 }
 
 std::vector<std::string> head_lines() {
@@ -118,9 +119,9 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 
 }  // namespace
 
-Emitted exchange_emit(const ir::Graph& body, std::string_view symbol, const Target&, uint32_t parts,
-                      const std::optional<Guard>& guard) {
-  require_plain(parts, guard);
+Emitted exchange_emit(const ir::Graph& body, std::string_view symbol, const Target&,
+                      const Use& use) {
+  require_plain(use);
   const Signature signature = signature_of(body);
   const Call call(body);
   const uint32_t threads = threads_for(std::max(call.taken, call.given));
@@ -137,9 +138,8 @@ Emitted exchange_emit(const ir::Graph& body, std::string_view symbol, const Targ
   return text_of(body, symbol, signature, threads, lines);
 }
 
-Emitted post_emit(const ir::Graph& body, std::string_view symbol, const Target&, uint32_t parts,
-                  const std::optional<Guard>& guard) {
-  require_plain(parts, guard);
+Emitted post_emit(const ir::Graph& body, std::string_view symbol, const Target&, const Use& use) {
+  require_plain(use);
   const Signature signature = signature_of(body);
   if (signature.args.size() != signature.leading) throw Refusal{"it gives out results"};
   const Call call(body);
@@ -150,9 +150,8 @@ Emitted post_emit(const ir::Graph& body, std::string_view symbol, const Target&,
   return text_of(body, symbol, signature, threads, lines);
 }
 
-Emitted fetch_emit(const ir::Graph& body, std::string_view symbol, const Target&, uint32_t parts,
-                   const std::optional<Guard>& guard) {
-  require_plain(parts, guard);
+Emitted fetch_emit(const ir::Graph& body, std::string_view symbol, const Target&, const Use& use) {
+  require_plain(use);
   const Signature signature = signature_of(body);
   if (signature.leading != 0) throw Refusal{"it takes arguments"};
   const Call call(body);

@@ -15,14 +15,14 @@ namespace braid::kernels {
 /// Hands over the operands, asks, waits for the answer, and takes the results; where there are none
 /// (the deadline passed, the function failed) they become zeros.
 Emitted exchange_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                      uint32_t parts, const std::optional<Guard>& guard);
+                      const Use& use);
 /// Hands over the operands for a host node, which comes next. The body has no outputs.
 Emitted post_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                  uint32_t parts, const std::optional<Guard>& guard);
+                  const Use& use);
 /// Takes the results that a host node has left. Of the operands of the body's host op only the
 /// types count.
 Emitted fetch_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                   uint32_t parts, const std::optional<Guard>& guard);
+                   const Use& use);
 
 std::string exchange_refuses(const ir::Graph& body);
 std::string fetch_refuses(const ir::Graph& body);

@@ -24,6 +24,17 @@ struct Guard {
   int32_t value = 0;
 };
 
+/// How a program uses a kernel, beyond its body.
+struct Use {
+  uint32_t parts = 1;  // copies of the body side by side, each on arguments of its own
+  std::optional<Guard> guard{};
+  /// The kernel lets those behind a programmatic edge start at once, and executes
+  /// griddepcontrol.wait itself before it touches anything but `fixed` arguments. From sm_90 on.
+  bool waits = false;
+  /// By argument of one part: nothing in the program writes it. Those beyond the end are not.
+  std::vector<bool> fixed{};
+};
+
 /// What is known of a kernel's launch before its text is written, for the cost model.
 struct Work {
   int64_t blocks = 0;
@@ -41,23 +52,17 @@ struct Family {
   std::string_view name;
   /// Empty if this family can compute the body; else the reason why not.
   std::string (*refuses)(const ir::Graph& body);
-  /// See emit.
-  Emitted (*write)(const ir::Graph& body, std::string_view symbol, const Target& target,
-                   uint32_t parts, const std::optional<Guard>& guard);
+  /// A kernel that computes the body `parts` times side by side; the grid's y axis counts the
+  /// parts. Arguments, part after part: one per input and param in op order, then one per output;
+  /// at the end the guard's. Each is a pointer, that of a ring to a RingControl, but for a param
+  /// with HandleAttr, which is the 64-bit handle itself.
+  Emitted (*emit)(const ir::Graph& body, std::string_view symbol, const Target& target,
+                  const Use& use);
   /// Which outputs may have the bytes of which inputs, as slots of that order. What is listed here
   /// the text that `emit` writes must bear.
   std::vector<InPlace> (*in_place)(const ir::Graph& body, const Target& target);
   /// How `emit` would launch all parts, at a small part of its cost. Throws what `emit` throws.
   Work (*work)(const ir::Graph& body, const Target& target, uint32_t parts);
-
-  /// A kernel that computes the body `parts` times side by side, each on arguments of its own; the
-  /// grid's y axis counts the parts. Arguments, part after part: one per input and param in op
-  /// order, then one per output; at the end the guard's. Each is a pointer, that of a ring to a
-  /// RingControl, but for a param with HandleAttr, which is the 64-bit handle itself.
-  Emitted emit(const ir::Graph& body, std::string_view symbol, const Target& target, uint32_t parts,
-               const std::optional<Guard>& guard = {}) const {
-    return write(body, symbol, target, parts, guard);
-  }
 };
 
 std::span<const Family> families();

@@ -74,6 +74,20 @@ __device__ inline void braid_pause(unsigned nanoseconds) {
   asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds));
 }
 
+// ---- Programmatic edges ----
+// Kernels behind such an edge may start once all blocks have called this or ended.
+__device__ inline void braid_let_others_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Until the kernels that such edges come from have ended, and their memory is visible.
+__device__ inline void braid_wait_for_others() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---- Tensor cores and asynchronous copies ----
 __device__ inline void* braid_shared_memory() {
   extern __shared__ uint4 braid_dynamic_memory[];

@@ -24,8 +24,8 @@ std::vector<ir::OpId> reduces_of(const ir::Graph& body, const std::vector<Sink>&
 }  // namespace
 
 Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                 uint32_t parts, const std::optional<Guard>& guard) {
-  Signature signature(body, parts, guard);
+                 const Use& use) {
+  Signature signature(body, use);
   signature.set_in_place(in_place_slots(body, target));
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
@@ -36,7 +36,7 @@ Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& t
 }
 
 Work row_work(const ir::Graph& body, const Target& target, uint32_t parts) {
-  const Signature signature(body, parts);
+  const Signature signature(body, {.parts = parts});
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const std::vector<ir::OpId> reduces = reduces_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
@@ -49,7 +49,7 @@ Work row_work(const ir::Graph& body, const Target& target, uint32_t parts) {
 
 std::string row_refuses(const ir::Graph& body) {
   try {
-    row_emit(body, "kernel", Target{}, 1, {});
+    row_emit(body, "kernel", Target{}, {});
     return {};
   } catch (const Refusal& refusal) {
     return refusal.reason;

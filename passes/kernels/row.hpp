@@ -10,7 +10,7 @@ namespace braid::kernels {
 
 std::string row_refuses(const ir::Graph& body);
 Emitted row_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                 uint32_t parts, const std::optional<Guard>& guard);
+                 const Use& use);
 Work row_work(const ir::Graph& body, const Target& target, uint32_t parts);
 
 /// Without reductions: a thread per element, or per four where that fills the device.

@@ -146,9 +146,8 @@ const ir::KernelAttr& user_attr(const ir::Graph& body) {
   return std::get<ir::KernelAttr>(user_op(body).attrs);
 }
 
-Emitted user_emit(const ir::Graph& body, std::string_view symbol, const Target&, uint32_t parts,
-                  const std::optional<Guard>& guard) {
-  ensure(parts == 1 && !guard, "a user's kernel runs alone");
+Emitted user_emit(const ir::Graph& body, std::string_view symbol, const Target&, const Use& use) {
+  ensure(use.parts == 1 && !use.guard && !use.waits, "a user's kernel runs alone");
   const ir::Op& op = user_op(body);
   const ir::KernelAttr& a = user_attr(body);
   const std::string function(body.strings[a.function]);

@@ -13,7 +13,7 @@ std::string user_refuses(const ir::Graph& body);
 /// The text is no kernel: static_asserts on the function's parameters, to stand behind the user's
 /// code. Their sentences are for the user.
 Emitted user_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
-                  uint32_t parts, const std::optional<Guard>& guard);
+                  const Use& use);
 Work user_work(const ir::Graph& body, const Target& target, uint32_t parts);
 
 /// The attributes of the one kernel op of such a body.

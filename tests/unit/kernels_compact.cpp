@@ -103,7 +103,7 @@ TEST_CASE("compact kernels take masks of any density, and bytes other than 1 for
       c.writes = [sms](const ir::Graph& body, std::string_view symbol) {
         Target t;
         t.sms = static_cast<int>(sms);
-        return kernels::family("compact").emit(body, symbol, t, 1);
+        return kernels::family("compact").emit(body, symbol, t, {});
       };
       cases.push_back(std::move(c));
     }
@@ -168,7 +168,7 @@ TEST_CASE("what the compact family refuses") {
   Body large;
   large.compact(large.in({Dim(int64_t{1} << 31)}, DType::b1),
                 large.in({Dim(int64_t{1} << 31)}, DType::i8));
-  CHECK_THROWS_AS(kernels::family("compact").emit(large.graph, "k", Target{}, 1),
+  CHECK_THROWS_AS(kernels::family("compact").emit(large.graph, "k", Target{}, {}),
                   kernels::TooLarge);
 }
 

@@ -61,6 +61,8 @@ constexpr std::string_view kShim = R"cpp(
     return (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec;
   }
   static void braid_pause(unsigned) { sched_yield(); }
+  static void braid_let_others_start() {}
+  static void braid_wait_for_others() {}
   static inline void __syncwarp() { braid_host.warp_barrier(); }
   static inline float __int_as_float(int bits) {
     float x;

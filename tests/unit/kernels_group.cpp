@@ -98,7 +98,7 @@ TEST_CASE("the grid's y axis counts the parts, which share the device") {
   small.out(small.map(Fn::neg, {small.in({132 * 256})}));
   const kernels::Family& row = kernels::family("row");
   const auto launch = [&](const Body& body, uint32_t parts) {
-    return row.emit(body.graph, "k", Target{}, parts).launch;
+    return row.emit(body.graph, "k", Target{}, {.parts = parts}).launch;
   };
   CHECK(launch(b, 3).grid == std::array<uint32_t, 3>{launch(b, 1).grid[0], 3, 1});
   // Four elements a thread: one part is too small for that, eight are not.
@@ -107,11 +107,11 @@ TEST_CASE("the grid's y axis counts the parts, which share the device") {
   Body dot;
   dot.out(dot.dot(dot.in({64, 256}), dot.in({256, 256})));
   const auto blocks = [&](uint32_t parts) {
-    return kernels::family("dot").emit(dot.graph, "k", Target{}, parts).launch.grid[0];
+    return kernels::family("dot").emit(dot.graph, "k", Target{}, {.parts = parts}).launch.grid[0];
   };
   CHECK(blocks(1) > blocks(32));
   // With one part the text knows nothing of parts.
-  CHECK(row.emit(b.graph, "k", Target{}, 1).text.find("blockIdx.y") == std::string::npos);
+  CHECK(row.emit(b.graph, "k", Target{}, {}).text.find("blockIdx.y") == std::string::npos);
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ TEST_CASE("pointers that may be one are not promised to be apart") {
   Body b;
   const V x = b.in({4, 6}), bias = b.in({6});
   b.out(b.map(Fn::add, {x, b.broadcast(bias, {4, 6}, {1})}));
-  const std::string text = kernels::family("row").emit(b.graph, "k", Target{}, 1).text;
+  const std::string text = kernels::family("row").emit(b.graph, "k", Target{}, {}).text;
   CHECK(text.find("const float* a0,") != std::string::npos);
   CHECK(text.find("const float* __restrict__ a1,") != std::string::npos);
   CHECK(text.find("float* r0)") != std::string::npos);

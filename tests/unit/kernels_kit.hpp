@@ -64,13 +64,15 @@ struct KernelCase {
   bool local_memory = false;  // allowed to use it
   uint32_t parts = 1;
   std::optional<kernels::Guard> guard{};
-  bool exchanges = false;  // it takes a slot and the header of a mailbox as well
+  std::vector<bool> fixed{};  // see kernels::Use
+  bool exchanges = false;     // it takes a slot and the header of a mailbox as well
   /// In place of the family's.
   std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol)> writes{};
 
+  /// Every kernel that can waits, as in programs.
+  kernels::Use use() const { return {parts, guard, !exchanges, fixed}; }
   kernels::Emitted emit() const {
-    return writes ? writes(body, name)
-                  : kernels::family(family).emit(body, name, Target{}, parts, guard);
+    return writes ? writes(body, name) : kernels::family(family).emit(body, name, Target{}, use());
   }
 };
 /// One case per thing that the families must get right.

@@ -421,7 +421,7 @@ TEST_CASE("row kernels fill the device and keep to the launch limits") {
   const auto launch = [](std::initializer_list<Dim> shape, int axis) {
     Body b;
     b.out(b.reduce(Fn::add, b.in(shape), {axis}));
-    return kernels::family("row").emit(b.graph, "k", Target{}, 1).launch;
+    return kernels::family("row").emit(b.graph, "k", Target{}, {}).launch;
   };
   CHECK(launch({32, 768}, 1).grid[0] == 32);  // a block a row
   CHECK(launch({32, 768}, 1).block[0] == 256);
@@ -430,7 +430,7 @@ TEST_CASE("row kernels fill the device and keep to the launch limits") {
   CHECK(launch({512, 64}, 0).grid[0] == 2);  // 32 rows a block
   Body big;
   big.out(big.map(Fn::neg, {big.in({70000, 70000})}));
-  const kernels::Emitted e = kernels::family("row").emit(big.graph, "k", Target{}, 1);
+  const kernels::Emitted e = kernels::family("row").emit(big.graph, "k", Target{}, {});
   CHECK(e.launch.grid[0] == (70000LL * 70000 / 4 + 255) / 256);
 }
 

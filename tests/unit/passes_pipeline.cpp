@@ -154,13 +154,13 @@ TEST_CASE("the table of passes") {
     CHECK(!p.what.empty());
     CHECK((p.extension == "bir" || p.extension == "txt"));
   }
-  CHECK(names == std::vector<std::string_view>{"bind", "simplify", "host", "control", "recompute",
-                                               "views", "home", "levels", "fuse", "choose",
-                                               "breaks", "group", "lanes", "memory", "edges",
-                                               "source", "check"});
+  CHECK(names == std::vector<std::string_view>{"bind", "simplify", "host", "control", "split",
+                                               "recompute", "views", "home", "levels", "fuse",
+                                               "choose", "breaks", "group", "waits", "lanes",
+                                               "memory", "edges", "source", "check"});
   PassTimes times;
   const Compilation c = run_passes(mlp(), verified(), "memory", &times);
-  REQUIRE(times.size() == 14);
+  REQUIRE(times.size() == 16);
   CHECK(times.back().first == "memory");
   CHECK(c.program.bodies[0].edges.empty());
   CHECK_THROWS_AS(run_passes(mlp(), verified(), "memroy"), InternalError);
