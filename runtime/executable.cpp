@@ -8,6 +8,7 @@
 #include "ir/diagnostic.hpp"
 #include "runtime/check_program.hpp"
 #include "runtime/executable_impl.hpp"
+#include "runtime/mailbox.hpp"
 #include "runtime/user_code.hpp"
 #include "runtime/user_kernels.hpp"
 
@@ -19,25 +20,13 @@ using runtime::MarkPtr;
 
 namespace {
 
-/// Only a graph has conditional nodes and host nodes.
 void refuse_graph_nodes(const Program& program) {
-  for (const Exchange& e : program.exchanges) {
-    if (e.way != ir::HostWay::node) continue;
-    throw_error("E0828",
-                fmt::format("program '{}' cannot be launched kernel by kernel: {} is called by a "
-                            "host node",
-                            program.name, runtime::text_of(e)),
-                "launch it as a graph, or compile it with --host=handshake or break");
-  }
-  for (const Region& r : program.regions) {
-    if (r.kind != Region::Kind::node) continue;
-    throw_error("E0828",
-                fmt::format("program '{}' cannot be launched kernel by kernel: {} is a conditional "
-                            "node{}",
-                            program.name, r.op, r.place.empty() ? "" : ", " + r.place),
-                "launch it as a graph, or compile it with --branches=predicate or host and "
-                "--loops=host");
-  }
+  const std::optional<GraphOnly> found = graph_only(program);
+  if (!found) return;
+  throw_error("E0828",
+              fmt::format("program '{}' cannot be launched kernel by kernel: {}", program.name,
+                          found->why),
+              "launch it as a graph, or " + found->remedy);
 }
 
 /// Destroying waits for launches, which may wait for the host function that does it.
@@ -53,6 +42,21 @@ void dispose(std::unique_ptr<Impl> impl) noexcept {
 }
 
 }  // namespace
+
+std::optional<GraphOnly> graph_only(const Program& program) {
+  for (const Exchange& e : program.exchanges) {
+    if (e.way != ir::HostWay::node) continue;
+    return GraphOnly{fmt::format("{} is called by a host node", runtime::text_of(e)),
+                     "compile it with --host=handshake or break"};
+  }
+  for (const Region& r : program.regions) {
+    if (r.kind != Region::Kind::node) continue;
+    return GraphOnly{fmt::format("{} is a conditional node{}", r.op,
+                                 r.place.empty() ? "" : ", " + r.place),
+                     "compile it with --branches=predicate or host and --loops=host"};
+  }
+  return {};
+}
 
 void Ticket::Impl::finish() const {
   if (ring) ring->refuse_inside();

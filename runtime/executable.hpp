@@ -4,6 +4,7 @@
 #include <concepts>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -44,6 +45,15 @@ enum class LaunchMode : uint8_t {
   graph,   // one cuGraphLaunch per body
   stream,  // the same kernels one by one on a stream, no graph: for comparison and debugging
 };
+
+/// What only a graph can hold: conditional nodes and host nodes.
+struct GraphOnly {
+  std::string why;     // "y (branch) is a conditional node, m.toml:12:3"
+  std::string remedy;  // "compile it with .."
+};
+/// Why the kernels of a program cannot be launched one by one (LaunchMode::stream is E0828); nothing
+/// if they can.
+std::optional<GraphOnly> graph_only(const Program& program);
 
 /// A number for a runtime scalar.
 struct ScalarValue {

@@ -24,7 +24,8 @@ double median(std::vector<double>& v) {
 
 }  // namespace
 
-Timing measure(Executable& executable, LaunchMode mode, double seconds) {
+Timing measure(Executable& executable, LaunchMode mode, double seconds, InputSets* sets,
+               Feed feed) {
   const ContextPtr context = executable.store().device().context();
   if (context->driver->simulated()) {
     throw NoDevice("there is nothing to measure on the simulator: its times mean nothing");
@@ -38,11 +39,17 @@ Timing measure(Executable& executable, LaunchMode mode, double seconds) {
   };
   const OwnedEvent begin = event(), end = event();
 
+  size_t next = 0;
+  const auto launch = [&] {
+    if (sets) sets->give(next++, feed, stream.get());
+    return executable.launch(stream.get(), mode);
+  };
+
   // Warm-up also tells how many launches fill a sample of about 2 ms.
-  executable.launch(stream.get(), mode).wait();
+  launch().wait();
   auto start = Clock::now();
   constexpr int kWarmup = 20;
-  for (int i = 0; i < kWarmup; ++i) executable.launch(stream.get(), mode).wait();
+  for (int i = 0; i < kWarmup; ++i) launch().wait();
   const double estimate = std::max(1.0, us_since(start) / kWarmup);
   const int batch = std::clamp(static_cast<int>(2000 / estimate), 1, 200);
 
@@ -55,7 +62,7 @@ Timing measure(Executable& executable, LaunchMode mode, double seconds) {
     Ticket last;
     for (int i = 0; i < batch; ++i) {
       const auto before = Clock::now();
-      last = executable.launch(stream.get(), mode);
+      last = launch();
       launches.push_back(us_since(before));
     }
     context->check(context->driver->cuEventRecord(end.get(), stream.get()), "cuEventRecord");
@@ -69,7 +76,7 @@ Timing measure(Executable& executable, LaunchMode mode, double seconds) {
   start = Clock::now();
   do {
     const auto before = Clock::now();
-    executable.launch(stream.get(), mode).wait();
+    launch().wait();
     latencies.push_back(us_since(before));
   } while (us_since(start) < budget || latencies.size() < 50);
   t.launch_us = median(launches);

@@ -230,6 +230,29 @@ CUresult State::cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUst
   return copy_out(to, from, bytes, number_of(stream));
 }
 
+CUresult State::cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                  CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
+  if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  if (find_stream(number_of(stream))->capture) return forbidden_on(number_of(stream));
+  if (bytes == 0) return CUDA_SUCCESS;
+  std::string why;
+  uint64_t target_base = 0, source_base = 0;
+  Allocation* target = find_memory(to, bytes, &target_base, &why);
+  const Allocation* source = find_memory(from, bytes, &source_base, &why);
+  if (!target || !source) return CUDA_ERROR_INVALID_VALUE;
+  if (failed_ != CUDA_SUCCESS) return CUDA_SUCCESS;
+  begin_operation(number_of(stream));
+  touch(number_of(stream), {{from, from + bytes, false}, {to, to + bytes, true}},
+        "a copy on the device");
+  std::memmove(target->bytes.data() + (to - target_base),
+               source->bytes.data() + (from - source_base), bytes);
+  const auto written = source->written.begin() + static_cast<int64_t>(from - source_base);
+  std::copy_n(written, bytes, target->written.begin() + static_cast<int64_t>(to - target_base));
+  return CUDA_SUCCESS;
+}
+
 CUresult State::cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
                                 CUstream stream) {
   const std::lock_guard lock(mutex_);

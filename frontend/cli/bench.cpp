@@ -5,10 +5,15 @@
 #include <optional>
 
 #include "frontend/cli/cli.hpp"
+#include "frontend/npy.hpp"
 #include "runtime/measure.hpp"
 
 namespace braid::cli {
 namespace {
+
+using runtime::Feed;
+using runtime::Timing;
+using Json = nlohmann::ordered_json;
 
 /// Remembers the params that a program writes, to put them back.
 class KeepState {
@@ -27,6 +32,125 @@ class KeepState {
   std::vector<std::pair<std::string, HostTensor>> saved_;
 };
 
+/// The i-th file of each name is of the i-th set of inputs.
+std::vector<std::vector<NamedFile>> in_sets(const std::vector<NamedFile>& files) {
+  std::vector<std::vector<NamedFile>> sets;
+  std::map<std::string, size_t> seen;
+  for (const NamedFile& f : files) {
+    const size_t at = seen[f.name]++;
+    if (at == sets.size()) sets.emplace_back();
+    sets[at].push_back(f);
+  }
+  return sets;
+}
+
+using Sets = std::vector<std::map<std::string, HostTensor>>;
+
+/// The inputs of `count` sets or as many as there are files of one name: what has no file is
+/// random.
+Sets input_sets(const Program& p, const std::vector<NamedFile>& files, size_t count,
+                uint64_t seed) {
+  std::vector<std::vector<NamedFile>> given = in_sets(files);
+  given.resize(std::max({given.size(), count, size_t{1}}));
+  Sets sets;
+  for (size_t i = 0; i < given.size(); ++i) sets.push_back(make_inputs(p, given[i], seed + i));
+  return sets;
+}
+
+bool same_bits(const std::map<std::string, HostTensor>& a,
+               const std::map<std::string, HostTensor>& b) {
+  return std::all_of(a.begin(), a.end(),
+                     [&](const auto& x) { return x.second.bytes == b.at(x.first).bytes; });
+}
+
+/// Times of one way to launch; without them on the simulator.
+struct Row {
+  std::string name;
+  std::optional<Timing> timing;
+  std::string left_out;  // why it was not measured
+};
+
+class Measurement {
+ public:
+  Measurement(Executable& executable, Store store, const Sets& sets, const BenchArgs& a)
+      : executable_(executable),
+        state_(executable.program(), std::move(store)),
+        inputs_(executable, sets),
+        seconds_(a.seconds),
+        dry_(a.dry) {}
+
+  /// The outputs of every set of inputs, from the same state.
+  Sets outputs(Feed feed, LaunchMode mode) {
+    Sets all;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      state_.restore();
+      all.push_back(inputs_.run(i, feed, mode));
+    }
+    state_.restore();
+    return all;
+  }
+
+  Row time(const std::string& name, LaunchMode mode, Feed feed = Feed::same) {
+    Row row{name, {}, {}};
+    if (dry_) return row;
+    inputs_.run(0, Feed::copy);  // now the first inputs are in the executable's own memory
+    state_.restore();
+    row.timing = runtime::measure(executable_, mode, seconds_,
+                                  feed == Feed::same ? nullptr : &inputs_, feed);
+    state_.restore();
+    return row;
+  }
+
+ private:
+  Executable& executable_;
+  KeepState state_;
+  runtime::InputSets inputs_;
+  double seconds_;
+  bool dry_;
+};
+
+/// Where two ways to launch disagree: their names.
+struct Agreement {
+  Sets outputs;
+  std::string differs;
+};
+
+Agreement compare_ways(Measurement& m, bool fresh, bool stream) {
+  Agreement found{m.outputs(Feed::bind, LaunchMode::graph), {}};
+  const auto compare = [&](const char* name, Feed feed, LaunchMode mode) {
+    const Sets got = m.outputs(feed, mode);
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (same_bits(found.outputs[i], got[i]) || !found.differs.empty()) continue;
+      found.differs = fmt::format("with inputs {} {} gives other outputs than bind", i, name);
+    }
+  };
+  if (fresh) compare("copy", Feed::copy, LaunchMode::graph);
+  if (stream) compare("stream", Feed::bind, LaunchMode::stream);
+  return found;
+}
+
+Json json_of(const std::optional<Timing>& t) {
+  if (!t) return nullptr;
+  return {{"step_us", t->step_us}, {"latency_us", t->latency_us}, {"launch_us", t->launch_us}};
+}
+
+std::string text_of(const Row& row) {
+  if (!row.left_out.empty()) return fmt::format("{:<8} left out: {}\n", row.name, row.left_out);
+  if (!row.timing) return fmt::format("{:<8} {:>10} {:>14} {:>12}\n", row.name, "-", "-", "-");
+  return fmt::format("{:<8} {:>10.2f} {:>14.2f} {:>12.2f}\n", row.name, row.timing->step_us,
+                     row.timing->latency_us, row.timing->launch_us);
+}
+
+Device open_device(const BenchArgs& a) {
+  if (a.dry) return Device::open("sim");
+  try {
+    return Device::open(a.device);
+  } catch (const NoDevice& e) {
+    // Without the driver's advice to simulate: there is nothing to measure then.
+    throw NoDevice(fmt::format("bench needs a GPU: {}", e.reason()));
+  }
+}
+
 }  // namespace
 
 int bench_command(const BenchArgs& a, const GlobalArgs& g) {
@@ -34,17 +158,23 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   for (const NamedNumber& s : scalars) {
     if (s.step) throw UsageError("bench: --set takes a number; the launches of 'run' have steps");
   }
-  std::optional<Device> found;
-  try {
-    found = Device::open(a.device);
-  } catch (const NoDevice& e) {
-    // Without the driver's advice to simulate: there is nothing to measure then.
-    throw NoDevice(fmt::format("bench needs a GPU: {}", e.reason()));
-  }
-  const Device& device = *found;
-  auto [program, weights, origins] = load_program(a.plan, g, device.target().arch);
+  const std::vector<NamedFile> inputs = named_files(a.inputs, "--input", true);
+  const std::vector<NamedFile> outputs = named_files(a.outputs, "--output", true);
+  const Device device = open_device(a);
+  auto [program, weights, origins] =
+      load_program(a.plan, g, a.dry ? std::string() : device.target().arch,
+                   inputs.empty() ? inputs : in_sets(inputs).front());
+  require_names(inputs, names_of(program.inputs), "--input", "input");
+  require_names(outputs, names_of(program.outputs), "--output", "output");
   if (weights) check_weights(weight_specs(program), *weights);
-  compile_kernels(program, g);
+  const Sets sets = input_sets(program, inputs, static_cast<size_t>(a.fresh), a.seed);
+  const std::vector<std::vector<NamedFile>> written = in_sets(outputs);
+  if (written.size() > sets.size()) {
+    throw UsageError(fmt::format("--output: {} files of one output, but {} set{} of inputs",
+                                 written.size(), sets.size(), sets.size() == 1 ? "" : "s"));
+  }
+
+  if (!a.dry) compile_kernels(program, g);
   Store store(device);
   store.declare(program, a.seed);
   if (weights) load_weights(store, program, *weights);
@@ -52,48 +182,56 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   Executable executable(std::move(program), store, host_functions(), messages.options());
   set_scalars(executable, scalars);
   const Program& p = executable.program();
-  for (const auto& [name, value] : make_inputs(p, {}, a.seed)) executable.write(name, value);
+  const std::optional<GraphOnly> alone = graph_only(p);
 
-  KeepState state(p, store);
-  const runtime::Timing graph = runtime::measure(executable, LaunchMode::graph, a.seconds);
-  // The kernels of conditional nodes cannot be launched one by one.
-  std::optional<runtime::Timing> stream;
-  const bool nodes = std::any_of(p.regions.begin(), p.regions.end(),
-                                 [](const Region& r) { return r.kind == Region::Kind::node; });
-  if (!nodes) stream = runtime::measure(executable, LaunchMode::stream, a.seconds);
-  state.restore();
+  std::vector<Row> rows;
+  Agreement agreement;
+  {
+    Measurement m(executable, store, sets, a);
+    agreement = compare_ways(m, a.fresh > 0, !alone);
+    rows.push_back(m.time("graph", LaunchMode::graph));
+    if (a.fresh > 0) {
+      rows.push_back(m.time("bind", LaunchMode::graph, Feed::bind));
+      rows.push_back(m.time("copy", LaunchMode::graph, Feed::copy));
+    }
+    rows.push_back(alone ? Row{"stream", {}, alone->why} : m.time("stream", LaunchMode::stream));
+  }
   messages.finish(executable);
+  for (size_t i = 0; i < written.size(); ++i) {
+    for (const NamedFile& f : written[i]) write_npy(f.file, agreement.outputs[i].at(f.name));
+  }
 
   size_t kernels = 0;
-  for (const Body& b : p.bodies) kernels += b.nodes.size();
-  if (a.json) {
-    const auto timing = [](const runtime::Timing& t) {
-      return nlohmann::ordered_json{
-          {"step_us", t.step_us}, {"latency_us", t.latency_us}, {"launch_us", t.launch_us}};
-    };
-    nlohmann::ordered_json j{
-        {"schema", "braid.bench/1"},
-        {"name", p.name},
-        {"device", device.name()},
-        {"kernels", kernels},
-        {"graph", timing(graph)},
-        {"messages",
-         {{"delivered", messages.delivered()}, {"lost", executable.dropped_messages()}}}};
-    if (stream) j["stream"] = timing(*stream);
-    print_out(j.dump(2) + "\n");
-    return kOk;
+  for (const Body& b : p.bodies) {
+    kernels += static_cast<size_t>(std::count_if(
+        b.nodes.begin(), b.nodes.end(), [](const Node& n) { return n.kernel != kNoKernel; }));
   }
-  std::string out =
-      fmt::format("{} on {}: {} kernels, medians in us\n", p.name, device.name(), kernels);
-  out += fmt::format("{:<8} {:>10} {:>14} {:>12}\n", "", "step", "launch+sync", "CPU launch");
-  const auto row = [&](std::string_view name, const runtime::Timing& t) {
-    out += fmt::format("{:<8} {:>10.2f} {:>14.2f} {:>12.2f}\n", name, t.step_us, t.latency_us,
-                       t.launch_us);
-  };
-  row("graph", graph);
-  if (stream) row("stream", *stream);
-  print_out(out);
-  return kOk;
+  if (a.json) {
+    Json j{{"schema", "braid.bench/1"},
+           {"name", p.name},
+           {"device", device.name()},
+           {"kernels", kernels},
+           {"graph", json_of(rows.front().timing)}};
+    if (a.fresh > 0) {
+      j["fresh"] = {{"sets", sets.size()},
+                    {"bind", json_of(rows[1].timing)},
+                    {"copy", json_of(rows[2].timing)}};
+    }
+    j["stream"] = json_of(rows.back().timing);
+    if (alone) j["stream_left_out"] = alone->why;
+    j["differs"] = agreement.differs;
+    j["messages"] = {{"delivered", messages.delivered()}, {"lost", executable.dropped_messages()}};
+    print_out(j.dump(2) + "\n");
+  } else {
+    std::string out =
+        fmt::format("{} on {}: {} kernels, medians in us\n", p.name, device.name(), kernels);
+    out += fmt::format("{:<8} {:>10} {:>14} {:>12}\n", "", "step", "launch+sync", "CPU launch");
+    for (const Row& row : rows) out += text_of(row);
+    print_out(out);
+  }
+  if (agreement.differs.empty()) return kOk;
+  say(fmt::format("error: {}\n", agreement.differs));
+  return kMismatch;
 }
 
 }  // namespace braid::cli

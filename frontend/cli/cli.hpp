@@ -27,7 +27,7 @@ enum ExitCode : int {
   kUsage = 2,     // the command line is wrong
   kNoDevice = 3,  // no usable driver, device or NVRTC
   kCuda = 4,      // a driver or NVRTC call failed
-  kMismatch = 5,  // run --expect, or diff
+  kMismatch = 5,  // run --expect, diff, or bench whose ways to launch disagree
   kInterrupted = 130,
   kInternal = 70,
 };
@@ -116,10 +116,12 @@ struct RunArgs {
 struct BenchArgs {
   PlanArgs plan;
   std::string device = "0";
-  std::vector<std::string> scalars;  // NAME=NUMBER
+  std::vector<std::string> inputs, outputs;  // NAME=@FILE.npy, the i-th of a name for set i
+  std::vector<std::string> scalars;          // NAME=NUMBER
+  int64_t fresh = 0;                         // sets of inputs; 0: only what stays bound is measured
   uint64_t seed = 1;
   double seconds = 1.0;
-  bool json = false;
+  bool json = false, dry = false;
   std::string messages = "count";
 };
 
@@ -183,8 +185,11 @@ std::string dims_from_inputs(const ir::Graph& graph, const std::vector<NamedFile
 /// Interrupted.
 void compile_kernels(Program& p, const GlobalArgs& g);
 
-/// "x=@x.npy" -> {"x", "x.npy"}. Throws UsageError, naming the flag, for another form.
-std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::string_view flag);
+std::vector<std::string> names_of(const std::vector<Binding>& bindings);
+/// "x=@x.npy" -> {"x", "x.npy"}. Throws UsageError, naming the flag, for another form, and for a name
+/// that is given twice unless it may be `repeated`.
+std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::string_view flag,
+                                   bool repeated = false);
 /// Throws UsageError with a suggestion unless every name is among `known`.
 void require_names(const std::vector<NamedFile>& files, const std::vector<std::string>& known,
                    std::string_view flag, std::string_view what);

@@ -221,7 +221,14 @@ void compile_kernels(Program& p, const GlobalArgs& g) {
   }
 }
 
-std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::string_view flag) {
+std::vector<std::string> names_of(const std::vector<Binding>& bindings) {
+  std::vector<std::string> names;
+  for (const Binding& b : bindings) names.push_back(b.name);
+  return names;
+}
+
+std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::string_view flag,
+                                   bool repeated) {
   std::vector<NamedFile> out;
   for (const std::string& arg : args) {
     const size_t eq = arg.find("=@");
@@ -236,7 +243,7 @@ std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::st
                       flag, arg));
     }
     for (const NamedFile& other : out) {
-      if (other.name == f.name)
+      if (other.name == f.name && !repeated)
         throw UsageError(fmt::format("{} '{}' is given twice", flag, f.name));
     }
     out.push_back(std::move(f));

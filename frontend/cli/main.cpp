@@ -22,8 +22,8 @@ constexpr const char* kExamples = R"(Examples:
   braid compile m.toml -o m.braid && braid bench m.braid
 
 Exit codes: 0 fine, 1 the model or its data is wrong, 2 wrong usage, 3 no usable driver, device or
-NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match or diff found a difference, 70
-internal error, 130 interrupted while kernels were compiled.)";
+NVRTC, 4 a CUDA or NVRTC call failed, 5 --expect did not match, diff found a difference or ways that
+bench launches by disagree, 70 internal error, 130 interrupted while kernels were compiled.)";
 
 /// The model, and what it leaves open.
 void add_model(CLI::App& c, PlanArgs& a, bool file_needed = true) {
@@ -287,11 +287,23 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
   c->add_flag("--stream", a.run.stream, "launch the kernels one by one, without a graph");
   add_messages(*c, a.run.messages);
 
-  c = command("bench", "time the graph against its kernels launched one by one (GPU only)",
+  c = command("bench", "time the graph against its kernels launched one by one (needs a GPU)",
               [&a] { return bench_command(a.bench, a.global); });
   add_plan(*c, a.bench.plan);
   add_weights(*c, a.bench.plan);
   c->add_option("--device", a.bench.device, "device number (default 0)")->check(not_a_number);
+  add_named(*c, "--input", a.bench.inputs,
+            "an input (default: random by --seed); given again: of the next set of --fresh");
+  add_named(*c, "--output", a.bench.outputs,
+            "write an output; given again: what the next set of inputs gives");
+  c->add_option(
+       "--fresh", a.bench.fresh,
+       "also with other inputs at each launch, of N sets that take turns: bound, and copied "
+       "on the device")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{64}));
+  c->add_flag("--dry", a.bench.dry,
+              "on the simulator, without times: do all ways to launch agree?");
   c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)")
       ->check(not_a_number);
   add_set(*c, a.bench.scalars, "value of a runtime scalar: --set pos=3 (repeatable)");

@@ -11,12 +11,6 @@ namespace {
 
 constexpr int kCudaOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 
-std::vector<std::string> names_of(const std::vector<Binding>& bindings) {
-  std::vector<std::string> names;
-  for (const Binding& b : bindings) names.push_back(b.name);
-  return names;
-}
-
 std::string value_text(const HostTensor& t, int64_t i) {
   if (t.type.dtype == DType::b1) return t.int_at(i) ? "true" : "false";
   if (is_float(t.type.dtype)) return fmt::format("{:.6g}", t.at(i));
