@@ -109,24 +109,27 @@ class Measurement {
   bool dry_;
 };
 
-/// Where two ways to launch disagree: their names.
+/// Do all ways to launch give the same outputs?
 struct Agreement {
-  Sets outputs;
-  std::string differs;
+  Sets outputs;         // of the first way
+  std::string differs;  // the first that gives others; empty if none does
+
+  void add(std::string_view way, const Sets& got) {
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (same_bits(outputs[i], got[i]) || !differs.empty()) continue;
+      differs = fmt::format("with set {} of inputs, '{}' gives other outputs than 'bind'", i, way);
+    }
+  }
 };
 
-Agreement compare_ways(Measurement& m, bool fresh, bool stream) {
-  Agreement found{m.outputs(Feed::bind, LaunchMode::graph), {}};
-  const auto compare = [&](const char* name, Feed feed, LaunchMode mode) {
-    const Sets got = m.outputs(feed, mode);
-    for (size_t i = 0; i < got.size(); ++i) {
-      if (same_bits(found.outputs[i], got[i]) || !found.differs.empty()) continue;
-      found.differs = fmt::format("with inputs {} {} gives other outputs than bind", i, name);
-    }
-  };
-  if (fresh) compare("copy", Feed::copy, LaunchMode::graph);
-  if (stream) compare("stream", Feed::bind, LaunchMode::stream);
-  return found;
+/// A conditional node is no kernel: those of its bodies are.
+size_t kernels_of(const Program& p) {
+  size_t kernels = 0;
+  for (const Body& b : p.bodies) {
+    kernels += static_cast<size_t>(std::count_if(
+        b.nodes.begin(), b.nodes.end(), [](const Node& n) { return n.kernel != kNoKernel; }));
+  }
+  return kernels;
 }
 
 Json json_of(const std::optional<Timing>& t) {
@@ -134,11 +137,35 @@ Json json_of(const std::optional<Timing>& t) {
   return {{"step_us", t->step_us}, {"latency_us", t->latency_us}, {"launch_us", t->launch_us}};
 }
 
-std::string text_of(const Row& row) {
-  if (!row.left_out.empty()) return fmt::format("{:<8} left out: {}\n", row.name, row.left_out);
-  if (!row.timing) return fmt::format("{:<8} {:>10} {:>14} {:>12}\n", row.name, "-", "-", "-");
-  return fmt::format("{:<8} {:>10.2f} {:>14.2f} {:>12.2f}\n", row.name, row.timing->step_us,
-                     row.timing->latency_us, row.timing->launch_us);
+Json json_of(const Program& p, const Device& device, const std::vector<Row>& rows, size_t sets) {
+  Json j{{"schema", "braid.bench/1"},
+         {"name", p.name},
+         {"device", device.name()},
+         {"kernels", kernels_of(p)}};
+  for (const Row& row : rows) {
+    const bool fresh = row.name == "bind" || row.name == "copy";
+    if (fresh) j["fresh"]["sets"] = sets;
+    (fresh ? j["fresh"] : j)[row.name] = json_of(row.timing);
+    if (!row.left_out.empty()) j[row.name + "_left_out"] = row.left_out;
+  }
+  return j;
+}
+
+std::string text_of(const Program& p, const Device& device, const std::vector<Row>& rows) {
+  std::string out =
+      fmt::format("{} on {}: {} kernels, medians in us\n", p.name, device.name(), kernels_of(p));
+  out += fmt::format("{:<8} {:>10} {:>14} {:>12}\n", "", "step", "launch+sync", "CPU launch");
+  for (const Row& row : rows) {
+    if (!row.left_out.empty()) {
+      out += fmt::format("{:<8} left out: {}\n", row.name, row.left_out);
+    } else if (!row.timing) {
+      out += fmt::format("{:<8} {:>10} {:>14} {:>12}\n", row.name, "-", "-", "-");
+    } else {
+      out += fmt::format("{:<8} {:>10.2f} {:>14.2f} {:>12.2f}\n", row.name, row.timing->step_us,
+                         row.timing->latency_us, row.timing->launch_us);
+    }
+  }
+  return out;
 }
 
 Device open_device(const BenchArgs& a) {
@@ -188,46 +215,29 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   Agreement agreement;
   {
     Measurement m(executable, store, sets, a);
-    agreement = compare_ways(m, a.fresh > 0, !alone);
+    agreement.outputs = m.outputs(Feed::bind, LaunchMode::graph);
+    agreement.add("copy", m.outputs(Feed::copy, LaunchMode::graph));
+    if (!alone) agreement.add("stream", m.outputs(Feed::bind, LaunchMode::stream));
     rows.push_back(m.time("graph", LaunchMode::graph));
     if (a.fresh > 0) {
       rows.push_back(m.time("bind", LaunchMode::graph, Feed::bind));
       rows.push_back(m.time("copy", LaunchMode::graph, Feed::copy));
     }
     rows.push_back(alone ? Row{"stream", {}, alone->why} : m.time("stream", LaunchMode::stream));
+    agreement.add("bind, measured", m.outputs(Feed::bind, LaunchMode::graph));
   }
   messages.finish(executable);
   for (size_t i = 0; i < written.size(); ++i) {
     for (const NamedFile& f : written[i]) write_npy(f.file, agreement.outputs[i].at(f.name));
   }
 
-  size_t kernels = 0;
-  for (const Body& b : p.bodies) {
-    kernels += static_cast<size_t>(std::count_if(
-        b.nodes.begin(), b.nodes.end(), [](const Node& n) { return n.kernel != kNoKernel; }));
-  }
   if (a.json) {
-    Json j{{"schema", "braid.bench/1"},
-           {"name", p.name},
-           {"device", device.name()},
-           {"kernels", kernels},
-           {"graph", json_of(rows.front().timing)}};
-    if (a.fresh > 0) {
-      j["fresh"] = {{"sets", sets.size()},
-                    {"bind", json_of(rows[1].timing)},
-                    {"copy", json_of(rows[2].timing)}};
-    }
-    j["stream"] = json_of(rows.back().timing);
-    if (alone) j["stream_left_out"] = alone->why;
+    Json j = json_of(p, device, rows, sets.size());
     j["differs"] = agreement.differs;
     j["messages"] = {{"delivered", messages.delivered()}, {"lost", executable.dropped_messages()}};
     print_out(j.dump(2) + "\n");
   } else {
-    std::string out =
-        fmt::format("{} on {}: {} kernels, medians in us\n", p.name, device.name(), kernels);
-    out += fmt::format("{:<8} {:>10} {:>14} {:>12}\n", "", "step", "launch+sync", "CPU launch");
-    for (const Row& row : rows) out += text_of(row);
-    print_out(out);
+    print_out(text_of(p, device, rows));
   }
   if (agreement.differs.empty()) return kOk;
   say(fmt::format("error: {}\n", agreement.differs));
