@@ -44,14 +44,14 @@ def device(braid):
 
 
 def steps_of(report):
-    """How many kernels must follow each other: those on the critical paths by data of all graphs."""
+    """How many kernels must follow each other: those on the graphs' critical paths."""
     parts = report["partitions"]["parts"]
     return sum(len(part["critical_path"]["nodes"]) for part in parts if "critical_path" in part)
 
 
 def plan(braid, model, flags=()):
-    """What the script wants to know of a model's plan: types and bytes of params, inputs and outputs,
-    graphs, kernels, dependent steps, and the predicted time of a launch."""
+    """What the script wants to know of a model's plan: types and bytes of params, inputs and
+    outputs, graphs, kernels, dependent steps, and the predicted time of a launch."""
     flags = [*flags, "--quiet"]
     program = json.loads(call([braid, "inspect", model, "--format=program", *flags]).stdout)
     report = json.loads(call([braid, "inspect", model, "--format=json", "--show=all",
@@ -76,8 +76,8 @@ def plan(braid, model, flags=()):
 
 
 def compile_seconds(braid, model, folder, architecture, flags=(), warm=5):
-    """Wall time of `braid compile` in processes of their own, from the text to a file of cubins: with
-    an empty cache, and the median with a full one."""
+    """Wall time of `braid compile` in processes of their own, from the text to a file of cubins:
+    with an empty cache, and the median with a full one."""
     cache = folder / "braid-cache"
     command = [braid, "compile", model, "-o", folder / "model.braid", "--target", architecture,
                "--quiet", *flags]

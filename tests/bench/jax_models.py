@@ -1,5 +1,5 @@
-"""The workloads in JAX: functions of the params by Braid's names and of the inputs. Each returns its
-output and the params that it changes."""
+"""The workloads in JAX: functions of the params by Braid's names and of the inputs. Each returns
+its output and the params that it changes."""
 
 import jax
 import jax.numpy as jnp

@@ -45,7 +45,7 @@ def load(peer, workload, folder):
 
 
 def build(peer, model, inputs):
-    """The params that the model changes are given away at each step, so that it can do it in place."""
+    """Params that the model changes are given away at each step: it can change them in place."""
     import jax
     function, params = model
     _, changed = jax.eval_shape(function, params, *inputs[0])

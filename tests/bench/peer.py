@@ -1,4 +1,4 @@
-"""One peer on one workload, in a process of its own: `run` starts it and reads the JSON that it prints.
+"""One peer on one workload, in a process of its own, which prints JSON for `run`.
 
 usage: peer.py PEER WORKLOAD FOLDER [--seconds S] [--cpu] [--build-only]
 FOLDER holds the weights, inputs and expected outputs that `run` wrote.

@@ -13,7 +13,7 @@ RATES = {
 
 
 def floors(entry, rates):
-    """The three bounds of a workload's step in us. None of them can be gone below with this plan."""
+    """The three bounds of a workload's step in us: no step of this plan is shorter."""
     return {
         "bytes": entry["bytes"] / rates["copy"] * 1e6,
         "operations": entry["operations"] / rates[entry["unit"]] * 1e6,

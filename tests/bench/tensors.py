@@ -53,7 +53,7 @@ def make_param(name, dtype, shape):
 
 
 def make(plan, kind):
-    """Weights, and SETS sets of inputs: what `params` and `inputs` of a plan name, see braid_tool."""
+    """Weights, and SETS sets of inputs, as a plan of braid_tool names them."""
     params = {name: make_param(name, *type_) for name, type_ in plan["params"].items()}
     inputs = [
         {name: narrow(random(name, shape, i), dtype)

@@ -1,4 +1,4 @@
-"""The workloads in PyTorch, as its users write them. Each takes tensors by the names of Braid's params."""
+"""The workloads in PyTorch, as its users write them, made from tensors by Braid's names."""
 
 import torch
 import torch.nn.functional as F

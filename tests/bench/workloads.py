@@ -1,4 +1,4 @@
-"""What is measured: models of Braid's, and what peers need to know about them. Standard library only."""
+"""What is measured: models, and what peers must know of them. Standard library only."""
 
 from dataclasses import dataclass
 from pathlib import Path
