@@ -23,10 +23,10 @@ namespace {
 void refuse_graph_nodes(const Program& program) {
   const std::optional<GraphOnly> found = graph_only(program);
   if (!found) return;
-  throw_error("E0828",
-              fmt::format("program '{}' cannot be launched kernel by kernel: {}", program.name,
-                          found->why),
-              "launch it as a graph, or " + found->remedy);
+  throw_error(
+      "E0828",
+      fmt::format("program '{}' cannot be launched kernel by kernel: {}", program.name, found->why),
+      "launch it as a graph, or " + found->remedy);
 }
 
 /// Destroying waits for launches, which may wait for the host function that does it.
@@ -51,9 +51,9 @@ std::optional<GraphOnly> graph_only(const Program& program) {
   }
   for (const Region& r : program.regions) {
     if (r.kind != Region::Kind::node) continue;
-    return GraphOnly{fmt::format("{} is a conditional node{}", r.op,
-                                 r.place.empty() ? "" : ", " + r.place),
-                     "compile it with --branches=predicate or host and --loops=host"};
+    return GraphOnly{
+        fmt::format("{} is a conditional node{}", r.op, r.place.empty() ? "" : ", " + r.place),
+        "compile it with --branches=predicate or host and --loops=host"};
   }
   return {};
 }

@@ -51,8 +51,8 @@ struct GraphOnly {
   std::string why;     // "y (branch) is a conditional node, m.toml:12:3"
   std::string remedy;  // "compile it with .."
 };
-/// Why the kernels of a program cannot be launched one by one (LaunchMode::stream is E0828); nothing
-/// if they can.
+/// Why the kernels of a program cannot be launched one by one (LaunchMode::stream is E0828);
+/// nothing if they can.
 std::optional<GraphOnly> graph_only(const Program& program);
 
 /// A number for a runtime scalar.

@@ -13,9 +13,9 @@ struct Timing {
   double latency_us = 0;  // launch() and wait() of one launch alone
 };
 
-/// Launches again and again for about `seconds` in all: with the inputs bound now or, where there are
-/// `sets`, each launch with the next of them, whose feeding counts as a part of the launch. State that
-/// the program writes moves on: see Bench in the command line for putting it back.
+/// Launches again and again for about `seconds` in all: with the inputs bound now or, where there
+/// are `sets`, each launch with the next of them, whose feeding counts as a part of the launch.
+/// State that the program writes moves on: see Bench in the command line for putting it back.
 /// Throws NoDevice on the simulator, whose times mean nothing.
 Timing measure(Executable& executable, LaunchMode mode, double seconds, InputSets* sets = nullptr,
                Feed feed = Feed::same);

@@ -230,8 +230,7 @@ CUresult State::cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUst
   return copy_out(to, from, bytes, number_of(stream));
 }
 
-CUresult State::cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                  CUstream stream) {
+CUresult State::cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   const std::lock_guard lock(mutex_);
   if (const CUresult r = ready(); r != CUDA_SUCCESS) return r;
   if (!find_stream(number_of(stream))) return CUDA_ERROR_INVALID_HANDLE;

@@ -186,8 +186,8 @@ std::string dims_from_inputs(const ir::Graph& graph, const std::vector<NamedFile
 void compile_kernels(Program& p, const GlobalArgs& g);
 
 std::vector<std::string> names_of(const std::vector<Binding>& bindings);
-/// "x=@x.npy" -> {"x", "x.npy"}. Throws UsageError, naming the flag, for another form, and for a name
-/// that is given twice unless it may be `repeated`.
+/// "x=@x.npy" -> {"x", "x.npy"}. Throws UsageError, naming the flag, for another form, and for a
+/// name that is given twice unless it may be `repeated`.
 std::vector<NamedFile> named_files(const std::vector<std::string>& args, std::string_view flag,
                                    bool repeated = false);
 /// Throws UsageError with a suggestion unless every name is among `known`.
