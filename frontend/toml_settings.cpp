@@ -41,9 +41,9 @@ TomlCompile read_compile(const Item& root, Report& report) {
   const Entry* e = root.find("compile");
   if (!e || !report.expect(e->value, Item::Kind::table, "'compile'")) return compile;
   report.check_keys(e->value,
-                    {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "pdl",
-                     "simplify", "on_break", "require_single_graph", "memory_limit", "branches",
-                     "loops", "host", "unroll", "unroll_limit", "dots"},
+                    {"target", "math", "streams", "fuse", "group", "reuse", "reduce", "split",
+                     "pdl", "simplify", "on_break", "require_single_graph", "memory_limit",
+                     "branches", "loops", "host", "unroll", "unroll_limit", "dots"},
                     "[compile]");
   for (const Entry& entry : e->value.entries) compile.places[entry.key] = entry.value.place;
   for (const auto& [key, value] : {std::pair("fuse", &compile.fuse),
@@ -51,6 +51,7 @@ TomlCompile read_compile(const Item& root, Report& report) {
                                    {"require_single_graph", &compile.require_single_graph},
                                    {"reuse", &compile.reuse},
                                    {"reduce", &compile.reduce},
+                                   {"split", &compile.split},
                                    {"pdl", &compile.pdl},
                                    {"simplify", &compile.simplify}}) {
     const Entry* given = e->value.find(key);

@@ -460,7 +460,7 @@ Program program_from_json(const Json& j) {
     p.second_certificate = j.at("second_certificate").get<std::vector<std::string>>();
     for (const Json& b : j.at("breaks")) p.breaks.push_back(break_from(b));
   }
-  if (j.contains("exchanges")) {  // since 1.5
+  if (j.contains("exchanges")) {  // since 1.4
     for (const Json& e : j.at("exchanges")) p.exchanges.push_back(exchange_from(e));
   }
   if (j.contains("regions")) {  // since 1.3

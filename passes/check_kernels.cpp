@@ -276,7 +276,10 @@ void launch_shape(const Program& p, const Kernel& k, Findings& out) {
 }
 
 /// What a kernel may read before it waits it must only read, in all parts alike.
-void early_reads(const Kernel& k, size_t extra, Findings& out) {
+void early_reads(const Program& p, const Kernel& k, size_t extra, Findings& out) {
+  if (k.waits && !has_programmatic_edges(p.target)) {
+    out.add("kernel {} waits by itself, which {} cannot", k.symbol, p.target.arch);
+  }
   const size_t own = k.args.size() - extra, each = std::max<size_t>(own / k.parts, 1);
   for (size_t s = 0; s < k.args.size(); ++s) {
     const ArgSlot& slot = k.args[s];
@@ -327,7 +330,7 @@ void check_kernels(const Program& p, Findings& out) {
                 needed.name, to_string(needed.type));
       }
     }
-    early_reads(k, extra, out);
+    early_reads(p, k, extra, out);
     if (!p.modules.empty() && k.code != Code::library && k.module >= p.modules.size()) {
       out.add("kernel {} is in module {}, which does not exist", k.symbol, k.module);
     }

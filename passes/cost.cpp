@@ -87,7 +87,7 @@ Kernel costed_kernel(std::string_view family, ir::Graph body) {
 }
 
 KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
-  if (k.family.empty()) return {prices.row_us, 0};
+  if (k.family.empty()) return {prices.row_us, 0, 1, 0, k.waits};
   if (k.family == "library") return library_cost(k, prices);
   if (k.family == kHostNodeFamily) return {prices.host_node_us - 2 * prices.row_us, 0};
   const kernels::Work work = work_of(k, t);
@@ -112,7 +112,14 @@ KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
   const double held =
       std::max(blocks * work.threads / (prices.threads_per_sm * t.sms),
                blocks * static_cast<double>(work.shared_bytes) / (prices.shared_per_sm * t.sms));
-  return {alone, std::min(1.0, std::max(busy / alone, held)), 1, held};
+  KernelCost cost{alone, std::min(1.0, std::max(busy / alone, held))};
+  // Of what users write the room is not known, and who calls the host lets nobody start.
+  // A product's registers may leave room for one block on each SM.
+  if (k.code == Code::generated && !k.exchanges) {
+    cost.room = k.family == "dot" ? std::max(held, blocks / t.sms) : held;
+  }
+  cost.waits = k.waits;
+  return cost;
 }
 
 double estimate_us(const Kernel& k, const Target& t) { return cost_of(k, t).us; }

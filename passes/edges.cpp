@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "passes/cost.hpp"
+#include "passes/node_costs.hpp"
 #include "passes/order.hpp"
 #include "passes/plan.hpp"
 
@@ -17,31 +18,27 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-/// Where programmatic edges gain. Blocks that wait hold room: in a kernel of several waves the rest
-/// of them, and in one before it too, want that room themselves. A chain of elementwise kernels
-/// took 0.68 us a step in place of 1.07 with one wave each, and 5.47 in place of 3.36 with several.
+/// Between which nodes edges are programmatic: where that pays.
 class EarlyStarts {
  public:
-  EarlyStarts(const Program& p, const Options& o) : p_(p), one_wave_(p.kernels.size()) {
+  EarlyStarts(const Program& p, const Options& o) {
     if (!o.pdl || !has_programmatic_edges(p.target)) return;
-    for (size_t k = 0; k < p.kernels.size(); ++k) {
-      const Kernel& kernel = p.kernels[k];  // of what users write the room is not known
-      one_wave_[k] = kernel.code == Code::generated && cost_of(kernel, p.target).room <= 1;
-    }
+    for (const Kernel& k : p.kernels) costs_.push_back(cost_of(k, p.target));
   }
   bool pays(const Node& from, const Node& to) const {
-    return from.kernel != kNoKernel && to.kernel != kNoKernel && p_.kernels[to.kernel].waits &&
-           one_wave_[from.kernel] && one_wave_[to.kernel];
+    return !costs_.empty() && from.kernel != kNoKernel && to.kernel != kNoKernel &&
+           starts_early(costs_[from.kernel], costs_[to.kernel], kPrices);
   }
 
  private:
-  const Program& p_;
-  std::vector<bool> one_wave_;  // by kernel; false for all if there are no such edges
+  std::vector<KernelCost> costs_;  // by kernel; empty if there are no such edges
 };
 
 /// Visits the sources of each node latest first. An edge is kept iff no path through the edges
 /// kept so far reaches its source: the result is the unique transitive reduction.
-void emit(Body& body, HazardFinder& finder, const EarlyStarts& early_starts, bool reduce) {
+void emit(const Program& p, Body& body, HazardFinder& finder, const EarlyStarts& early_starts,
+          bool reduce) {
+  const bool conditional = is_conditional(p, body);
   const Hazards hazards = finder.find(body);
   const std::vector<uint32_t> lane_before = lane_predecessors(body);
   Clocks clocks(body);
@@ -62,7 +59,7 @@ void emit(Body& body, HazardFinder& finder, const EarlyStarts& early_starts, boo
       clocks.order(body, h->from, n);
       // A lane's own edges bound how many kernels are on the device: those stay full. So do those
       // of conditional and host nodes, which neither wait by themselves nor let others start early.
-      const bool early = !body.stream && h->reason != EdgeReason::lane &&
+      const bool early = !body.stream && !conditional && h->reason != EdgeReason::lane &&
                          early_starts.pays(body.nodes[h->from], body.nodes[n]);
       body.edges.push_back({.from = h->from,
                             .to = n,
@@ -79,7 +76,7 @@ void emit(Body& body, HazardFinder& finder, const EarlyStarts& early_starts, boo
 void emit_edges(Program& p, const Options& o) {
   HazardFinder finder(p, true);
   const EarlyStarts early(p, o);
-  for (Body& body : p.bodies) emit(body, finder, early, o.reduce);
+  for (Body& body : p.bodies) emit(p, body, finder, early, o.reduce);
 }
 
 }  // namespace braid

@@ -95,6 +95,10 @@ void apply(Body& body, const Choice& c) {
   body.predicted_us = rounded(c.prediction.us);
 }
 
+Prices prices_in(const Program& p, const Body& body, const Prices& prices) {
+  return body.stream || is_conditional(p, body) ? with_full_edges(prices) : prices;
+}
+
 }  // namespace
 
 std::vector<KernelCost> costs_of(const Program& p) {
@@ -117,20 +121,26 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
     Body& body = p.bodies[b];
     const std::vector<KernelCost> of_nodes = node_costs.of(b);
     const Tasks tasks(body, of_nodes, finder);
+    const Prices here = prices_in(p, body, prices);
     for (size_t n = 0; n < of_nodes.size(); ++n) {
       body.nodes[n].estimate_us = rounded(of_nodes[n].us);
     }
     Choice chain{one_lane(tasks.size()), {}};
-    chain.prediction =
-        body.stream ? predict_stream(tasks, prices) : predict(tasks, chain.plan, prices);
+    chain.prediction = body.stream ? predict_stream(tasks, here) : predict(tasks, chain.plan, here);
     body.chain_us = rounded(chain.prediction.us);
-    apply(body, body.stream ? chain : choose(tasks, std::move(chain), o, prices));
+    apply(body, body.stream ? chain : choose(tasks, std::move(chain), o, here));
     node_costs.done(b, of_nodes);
   }
   estimate_regions(p, prices);
 }
 
-void assign_lanes(Program& p, const Options& o) { assign_lanes(p, o, costs_of(p), kPrices); }
+Prices prices_for(const Program& p, const Options& o) {
+  return o.pdl && has_programmatic_edges(p.target) ? with_early_starts(kPrices) : kPrices;
+}
+
+void assign_lanes(Program& p, const Options& o) {
+  assign_lanes(p, o, costs_of(p), prices_for(p, o));
+}
 
 void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices& prices) {
   HazardFinder finder(p, true);
@@ -142,8 +152,9 @@ void predict_bodies(Program& p, std::span<const KernelCost> costs, const Prices&
     LanePlan plan = one_lane(tasks.size());
     plan.lanes = body.lanes;
     for (uint32_t n = 0; n < tasks.size(); ++n) plan.lane[n] = body.nodes[n].lane;
+    const Prices here = prices_in(p, body, prices);
     const Prediction prediction =
-        body.stream ? predict_stream(tasks, prices) : predict(tasks, plan, prices);
+        body.stream ? predict_stream(tasks, here) : predict(tasks, plan, here);
     body.predicted_us = rounded(prediction.us);
     for (uint32_t n = 0; n < tasks.size(); ++n) {
       body.nodes[n].start_us = rounded(prediction.start_us[n]);

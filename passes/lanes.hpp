@@ -11,6 +11,9 @@ namespace braid {
 /// By kernel.
 std::vector<KernelCost> costs_of(const Program& p);
 
+/// What edges cost with these options on the program's target.
+Prices prices_for(const Program& p, const Options& o);
+
 /// The pass with costs by kernel and prices of the caller's: what assign_lanes of plan.hpp does
 /// with those of the cost model. Bodies of conditional nodes come before the body that holds these:
 /// each has as many lanes as are good for it, and the body around gets by with those that are left

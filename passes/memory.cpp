@@ -11,6 +11,7 @@
 // bytes do for all iterations. In the end places become absolute, from the outermost in.
 #include "passes/memory.hpp"
 
+#include "passes/lanes.hpp"
 #include "passes/place.hpp"
 #include "passes/plan.hpp"
 
@@ -164,7 +165,7 @@ void plan_memory(Program& p, const Options& o, std::span<const Body> unscheduled
   p.memory_cut = {};
   plan_arena(p, o.reuse);
   if (o.memory_limit > 0 && p.arena_bytes > o.memory_limit) {
-    fit_arena(p, o, costs_of(p), kPrices, unscheduled);
+    fit_arena(p, o, costs_of(p), prices_for(p, o), unscheduled);
   }
 }
 

@@ -48,6 +48,10 @@ double rounded(double us) { return std::round(us * 1e3) / 1e3; }
 
 }  // namespace
 
+bool is_conditional(const Program& p, const Body& body) {
+  return body.region != UINT32_MAX && p.regions[body.region].kind == Region::Kind::node;
+}
+
 uint32_t width_of(const Program& p, const Body& body, std::span<const uint32_t> inner) {
   std::vector<uint32_t> widest(body.lanes, 1);
   for (const Node& node : body.nodes) {

@@ -9,6 +9,10 @@
 
 namespace braid {
 
+/// Whether a conditional node runs the body. Its edges are full: under compute-sanitizer kernels
+/// behind programmatic ones there ended in illegal addresses, and nobody documents that they hold.
+bool is_conditional(const Program& p, const Body& body);
+
 /// The most kernels of a body that its lanes let run at once: a lane runs one node at a time, and a
 /// conditional node as many as its widest body. `inner` by body, for those of its conditional
 /// nodes.

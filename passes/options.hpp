@@ -41,6 +41,7 @@ struct Options {
   bool group = true;   // off: like kernels that are ready together are launched one by one
   bool reuse = true;   // off: no two temporaries share bytes
   bool reduce = true;  // off: keep edges that others imply
+  bool split = true;   // off: a row of a reduction is one block's, however long it is
   bool pdl = true;     // off: every kernel starts when those before it have ended
   bool simplify = true;
   // What becomes of branches (select, predicate, node, host) and loops (unroll, node, host) that

@@ -113,16 +113,17 @@ constexpr Pass kPasses[] = {
      graph_text, "bir"},
     {"simplify", "fold constants, merge equal ops, drop dead ones, exact algebra", run_simplify,
      graph_text, "bir"},
+    {"split", "long reductions in two steps, the first by many blocks",
+     [](Compilation& c, const Options& o) {
+       if (!o.split || o.memory_limit > 0) return;  // the parts' users may need more memory
+       ir::for_each_graph(c.graph, [&](ir::Graph& graph) { split_reductions(graph, o.target); });
+     },
+     graph_text, "bir"},
     {"host", "how host functions are called: by a handshake, a break or a host node",
      [](Compilation& c, const Options& o) { choose_host_ways(c.graph, o); }, graph_text, "bir"},
     {"control", "what becomes of branches and loops: plain ops, predicates, nodes, the host",
      [](Compilation& c, const Options& o) { lower_control(c.graph, o, c.dissolved); }, graph_text,
      "bir"},
-    {"split", "long reductions in two steps, the first by many blocks",
-     [](Compilation& c, const Options& o) {
-       ir::for_each_graph(c.graph, [&](ir::Graph& graph) { split_reductions(graph, o.target); });
-     },
-     graph_text, "bir"},
     {"recompute", "broadcast maps of inputs and params computed where they are used",
      [](Compilation& c, const Options& o) {
        if (o.fuse) ir::for_each_graph(c.graph, recompute_broadcasts);

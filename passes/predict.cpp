@@ -73,7 +73,11 @@ Prediction predict(const Tasks& tasks, const LanePlan& plan, const Prices& price
   const auto done = [&](uint32_t from, uint32_t to) {
     // Where one lane alone is at work, its steps are those of a chain.
     const bool same = plan.lane[from] == plan.lane[to];
-    const double edge = edge_us(prices, alone && same ? 1 : plan.lanes, same);
+    const std::span<const uint32_t> over_data = tasks.succs(from);
+    const bool early = starts_early(tasks.cost(from), tasks.cost(to), prices) &&
+                       std::binary_search(over_data.begin(), over_data.end(), to);
+    const double edge =
+        edge_us(prices, alone && same ? 1 : plan.lanes, same) + (early ? 0 : prices.full_us);
     ready[to] = std::max(ready[to], machine.end(from) + edge);
     if (--waits[to] == 0) machine.arrive(to, ready[to], rank[to]);
   };

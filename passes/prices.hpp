@@ -13,6 +13,10 @@ struct Prices {
   double join_us = 0.15;        // what one more cross edge may delay a node to be avoided: a choice
   double stream_launch_us = 4;  // between two kernels launched one by one: the encoder's 23 in 92.8
 
+  double full_us = 0;      // more for a full edge, where others are programmatic
+  double early_us = 0.35;  // what a programmatic edge saves: axpy 0.39, perceptrons 0.55 to 0.87
+  double longest_early_us = 3.5;  // a kernel that takes longer gains nothing by an early start
+
   // Kernels. An empty one costs its edge alone.
   double row_us = 0.57;          // a small elementwise kernel more than an empty one: axpy, 32 Ki
   double dot_us = 0.35;          // a product beyond what its tile says: perceptron, encoder, towers
@@ -46,5 +50,22 @@ struct Prices {
 };
 
 inline constexpr Prices kPrices{};
+
+/// Where edges may be programmatic: those of `full`, with edges as cheap as programmatic ones are,
+/// and the rest of their prices in full_us.
+constexpr Prices with_early_starts(Prices full) {
+  full.chain_edge_us -= full.early_us;
+  full.forked_edge_us -= full.early_us;
+  full.full_us += full.early_us;
+  return full;
+}
+
+/// The same where all edges are full after all.
+constexpr Prices with_full_edges(Prices early) {
+  early.chain_edge_us += early.full_us;
+  early.forked_edge_us += early.full_us;
+  early.full_us = 0;
+  return early;
+}
 
 }  // namespace braid

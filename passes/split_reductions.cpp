@@ -1,5 +1,6 @@
 #include "passes/split_reductions.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <vector>
@@ -10,11 +11,14 @@ namespace {
 using ir::OpKind;
 using ir::ValueId;
 
-/// One kernel more costs as much as a block takes for so many elements.
-constexpr int64_t kLongRow = 1 << 15;
-/// Blocks for each SM, and elements for each block.
+/// A block that reads so many elements takes clearly longer than one kernel more.
+constexpr int64_t kMuchForABlock = 1 << 16;
+/// Where rows lie apart in memory a block takes so many neighbouring ones (row_reduce.cpp).
+constexpr int64_t kRowsApart = 32;
+/// What users of the result read besides may keep so many SMs busy as it is.
+constexpr int64_t kIdleShare = 4;
 constexpr int64_t kBlocksPerSm = 2;
-constexpr int64_t kShortestPart = 1 << 10;
+constexpr int64_t kLeastForABlock = 1 << 10;
 
 /// A reduction of [outer, length, inner] along the middle, in that many parts.
 struct Split {
@@ -23,14 +27,14 @@ struct Split {
 };
 
 /// The divisor of `length` that is nearest to `wanted` by their ratio; 1 if there is no other that
-/// leaves parts long enough.
-int64_t parts_of(int64_t length, int64_t wanted) {
+/// leaves parts of `shortest` elements.
+int64_t parts_of(int64_t length, int64_t wanted, int64_t shortest) {
   int64_t best = 1;
   const auto off = [&](int64_t d) {
     return d < wanted ? static_cast<double>(wanted) / static_cast<double>(d)
                       : static_cast<double>(d) / static_cast<double>(wanted);
   };
-  for (int64_t d = 2; d <= 8 * wanted && length / d >= kShortestPart; ++d) {
+  for (int64_t d = 2; d <= 8 * wanted && length / d >= shortest; ++d) {
     if (length % d == 0 && off(d) < off(best)) best = d;
   }
   return best;
@@ -48,9 +52,11 @@ std::optional<Split> split_of(const ir::Graph& graph, const ir::Op& op, const Ta
   for (size_t i = 0; i < extents.size(); ++i) {
     (i < first ? s.outer : i < end ? s.length : s.inner) *= extents[i];
   }
-  const int64_t rows = s.outer * s.inner;
-  if (s.length < kLongRow || 2 * rows > target.sms) return {};
-  s.parts = parts_of(s.length, kBlocksPerSm * target.sms / rows);
+  const int64_t rows = s.outer * s.inner, of_block = s.inner == 1 ? 1 : kRowsApart;
+  if (kIdleShare * ((rows + of_block - 1) / of_block) > target.sms) return {};
+  if (s.length < kMuchForABlock / std::min(rows, of_block)) return {};
+  s.parts =
+      parts_of(s.length, kBlocksPerSm * target.sms * of_block / rows, kLeastForABlock / of_block);
   if (s.parts == 1) return {};
   return s;
 }

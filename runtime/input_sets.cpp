@@ -28,6 +28,7 @@ struct InputSets::Impl {
 InputSets::InputSets(Executable& executable,
                      const std::vector<std::map<std::string, HostTensor>>& sets)
     : impl_(new Impl{executable, executable.store().device().context(), {}, sets.size(), {}}) {
+  ensure(!sets.empty(), "no set of inputs is given");
   const Current current(impl_->context);
   impl_->stream = make_stream(impl_->context);
   Driver& driver = *impl_->context->driver;
@@ -35,7 +36,10 @@ InputSets::InputSets(Executable& executable,
   for (const Binding& b : p.inputs) {
     Impl::Input input{b.name, p.buffers[b.buffer].bytes, executable.address(b.name), {}};
     for (const auto& set : sets) {
-      const HostTensor& value = set.at(b.name);
+      const auto given = set.find(b.name);
+      ensure(given != set.end() && given->second.type == p.buffers[b.buffer].type,
+             "a set of inputs lacks one, or has it of another type");
+      const HostTensor& value = given->second;
       input.values.push_back(allocate(impl_->context, input.bytes, b.name));
       if (input.bytes == 0) continue;
       impl_->context->check(

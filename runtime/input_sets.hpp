@@ -16,7 +16,7 @@ namespace braid::runtime {
 enum class Feed : uint8_t {
   same,  // what is bound stays
   bind,  // Executable::bind to memory that holds them: no copy
-  copy,  // a copy on the device into the executable's own memory
+  copy,  // a copy on the device into the memory that was bound when the sets were made
 };
 
 /// Several values for all inputs of an executable. It must outlive this, and launches that were
@@ -24,8 +24,8 @@ enum class Feed : uint8_t {
 /// as they were when it was made.
 class InputSets {
  public:
-  /// Copies the sets to the device; each holds every input with the program's type. Throws Error or
-  /// CudaError.
+  /// Copies the sets to the device: one at least, each with every input in the program's type.
+  /// Throws CudaError, and InternalError for other sets.
   InputSets(Executable& executable, const std::vector<std::map<std::string, HostTensor>>& sets);
   ~InputSets();
   InputSets(const InputSets&) = delete;

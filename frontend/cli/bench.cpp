@@ -227,10 +227,6 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
     agreement.add("bind, measured", m.outputs(Feed::bind, LaunchMode::graph));
   }
   messages.finish(executable);
-  for (size_t i = 0; i < written.size(); ++i) {
-    for (const NamedFile& f : written[i]) write_npy(f.file, agreement.outputs[i].at(f.name));
-  }
-
   if (a.json) {
     Json j = json_of(p, device, rows, sets.size());
     j["differs"] = agreement.differs;
@@ -238,6 +234,9 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
     print_out(j.dump(2) + "\n");
   } else {
     print_out(text_of(p, device, rows));
+  }
+  for (size_t i = 0; i < written.size(); ++i) {
+    for (const NamedFile& f : written[i]) write_npy(f.file, agreement.outputs[i].at(f.name));
   }
   if (agreement.differs.empty()) return kOk;
   say(fmt::format("error: {}\n", agreement.differs));

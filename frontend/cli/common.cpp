@@ -141,8 +141,8 @@ Model load_graph(const PlanArgs& a, const GlobalArgs& g) {
 Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target,
                   const std::vector<NamedFile>& inputs) {
   if (is_program_file(a.file)) {
-    const bool switches = a.fuse || a.group || a.reuse || a.reduce || a.pdl || a.simplify ||
-                          a.single_graph || a.force_lanes || !a.on_break.empty() ||
+    const bool switches = a.fuse || a.group || a.reuse || a.reduce || a.split || a.pdl ||
+                          a.simplify || a.single_graph || a.force_lanes || !a.on_break.empty() ||
                           !a.memory_limit.empty() || !a.branches.empty() || !a.loops.empty() ||
                           !a.host.empty() || a.unroll || a.unroll_limit;
     if (!a.target.empty() || a.streams != 0 || !a.math.empty() || !a.dots.empty() ||

@@ -62,6 +62,7 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
              "use the streams even where one chain is predicted to be faster, to measure");
   add_switch(c, "reuse", a.reuse, "temporaries share memory, or each has its own");
   add_switch(c, "reduce", a.reduce, "drop edges that others imply, or keep them");
+  add_switch(c, "split", a.split, "long reductions by many blocks in two steps, or by one each");
   add_switch(c, "pdl", a.pdl,
              "kernels of one wave start before those that they wait for end, or after");
   c.add_option("--memory-limit", a.memory_limit,

@@ -198,6 +198,7 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
   o.fuse = chooser.choose("fuse", file.fuse, a.fuse);
   o.reuse = chooser.choose("reuse", file.reuse, a.reuse);
   o.reduce = chooser.choose("reduce", file.reduce, a.reduce);
+  o.split = chooser.choose("split", file.split, a.split);
   o.pdl = chooser.choose("pdl", file.pdl, a.pdl);
   // To measure with: no setting of a model, so neither its file nor a variable has it.
   o.force_lanes = a.force_lanes;

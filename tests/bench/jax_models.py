@@ -78,6 +78,17 @@ def encoder(p, x):
     return x, {}
 
 
+def gpt2_params(p):
+    """Weights [in, out], q, k and v as one."""
+    packed = {name: x for name, x in p.items() if name[-4:-1] not in ("/q.", "/k.", "/v.")}
+    for i in range(12):
+        for part in "wb":
+            three = [p[f"layer{i}/{n}.{part}"] for n in "qkv"]
+            packed[f"layer{i}/qkv.{part}"] = jnp.concatenate(three)
+    return {name: x.T if x.ndim == 2 and name.endswith((".w", "head")) else x
+            for name, x in packed.items()}
+
+
 def gpt2(p, x):
     caches = {}
     for i in range(12):
@@ -95,3 +106,4 @@ def gpt2(p, x):
 
 BY_KIND = {"Mlp": mlp, "Branch": branch, "Sum": total, "Towers": towers, "RandWire": randwire,
            "Dlrm": dlrm, "Encoder": encoder, "Gpt2": gpt2}
+PREPARED = {"Gpt2": gpt2_params}

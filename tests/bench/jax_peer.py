@@ -40,6 +40,7 @@ def load(peer, workload, folder):
     types = json.loads((folder / "plan.json").read_text())["inputs"]
     params = {name: array(dtype, values)
               for name, (dtype, values) in read_safetensors(weights_file(folder)).items()}
+    params = jax_models.PREPARED.get(workload.kind, dict)(params)
     inputs = [[array(*x) for x in given.values()] for given in read_inputs(folder, types)]
     return (jax_models.BY_KIND[workload.kind], params), inputs
 

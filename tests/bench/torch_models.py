@@ -7,15 +7,19 @@ from torch import nn
 from workloads import RANDWIRE_INPUTS, RANDWIRE_OUTPUTS
 
 
-def linear(values, weight, bias=None):
-    """An nn.Linear; Braid's weights are [in, out], PyTorch's [out, in]."""
-    w = values[weight].T.contiguous()
-    layer = nn.utils.skip_init(nn.Linear, w.shape[1], w.shape[0], bias=bias is not None,
-                               device=w.device, dtype=w.dtype)
-    layer.weight = nn.Parameter(w, requires_grad=False)
+def linear_of(weight, bias=None):
+    """An nn.Linear of a weight [out, in]."""
+    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], bias=bias is not None,
+                               device=weight.device, dtype=weight.dtype)
+    layer.weight = nn.Parameter(weight, requires_grad=False)
     if bias is not None:
-        layer.bias = nn.Parameter(values[bias], requires_grad=False)
+        layer.bias = nn.Parameter(bias, requires_grad=False)
     return layer
+
+
+def linear(values, weight, bias=None):
+    """An nn.Linear of a weight [in, out], as most of the models have them."""
+    return linear_of(values[weight].T.contiguous(), None if bias is None else values[bias])
 
 
 def norm(values, name):
@@ -138,8 +142,10 @@ class Gpt2Block(nn.Module):
     def __init__(self, values, name):
         super().__init__()
         self.norm1, self.norm2 = norm(values, name + "/norm1"), norm(values, name + "/norm2")
-        self.qkv, self.out, self.fc1, self.fc2 = (
-            linear(values, f"{name}/{n}.w", f"{name}/{n}.b") for n in ("qkv", "out", "fc1", "fc2"))
+        self.qkv = linear_of(*(torch.cat([values[f"{name}/{n}.{part}"] for n in "qkv"])
+                               for part in "wb"))
+        self.out, self.fc1, self.fc2 = (linear_of(values[f"{name}/{n}.w"], values[f"{name}/{n}.b"])
+                                        for n in ("out", "fc1", "fc2"))
         for cache in ("keys", "values"):
             rows = values[f"{name}/{cache}"].view(-1, 12, 64).transpose(0, 1)
             self.register_buffer(cache, rows.contiguous()[None])
@@ -158,7 +164,7 @@ class Gpt2(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(Gpt2Block(values, f"layer{i}") for i in range(12))
         self.norm = norm(values, "norm")
-        self.head = linear(values, "head")
+        self.head = linear_of(values["head"])
         self.register_buffer("position", torch.tensor([100], device=values["head"].device))
 
     def forward(self, x):

@@ -71,6 +71,21 @@ y = "y"
          "require_single_graph=off (--no-require-single-graph)");
 }
 
+TEST_CASE("settings: programmatic edges and reductions in two steps by file, variable and flag") {
+  const Bench b;
+  write_text(b.at("two.toml"),
+             "format = 1\nname = \"two\"\n[inputs]\nx = { dtype = \"f32\", shape = [1048576] }\n"
+             "[graph]\nnodes = [ { out = \"y\", op = \"reduce_sum\", in = [\"x\"] } ]\n"
+             "[outputs]\ny = \"y\"\n[compile]\npdl = false\n");
+  const std::string edges = "inspect two.toml --show=partitions,edges";
+  CHECK(has(b.braid(edges).out, "0 programmatic"));
+  CHECK(has(b.braid(edges, "BRAID_PDL=1").out, "1 programmatic"));
+  CHECK(has(b.braid(edges + " --no-pdl", "BRAID_PDL=1").out, "0 programmatic"));
+  CHECK(has(b.braid(edges).out, "2 ops -> 2 kernels"));
+  CHECK(has(b.braid(edges, "BRAID_SPLIT=0").out, "2 ops -> 1 kernel"));
+  CHECK(has(b.braid(edges + " --split", "BRAID_SPLIT=0").out, "2 ops -> 2 kernels"));
+}
+
 TEST_CASE("settings: what a variable, flag or file cannot hold names it") {
   const Bench b;
   expect(b.braid("check m.toml", "BRAID_STREAMS=0"), 2,

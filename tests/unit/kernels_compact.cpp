@@ -100,10 +100,10 @@ TEST_CASE("compact kernels take masks of any density, and bytes other than 1 for
       const auto mask = b.in({n}, DType::b1);
       b.compact(mask, b.in({n, 2}, DType::i32));
       KernelCase c{fmt::format("density_{}_{}", n, sms), "compact", std::move(b.graph)};
-      c.writes = [sms](const ir::Graph& body, std::string_view symbol) {
+      c.writes = [sms](const ir::Graph& body, std::string_view symbol, const kernels::Use& use) {
         Target t;
         t.sms = static_cast<int>(sms);
-        return kernels::family("compact").emit(body, symbol, t, {});
+        return kernels::family("compact").emit(body, symbol, t, use);
       };
       cases.push_back(std::move(c));
     }

@@ -26,6 +26,7 @@ constexpr std::string_view kShim = R"cpp(
     float (*f16_to_f32)(unsigned short);
     unsigned short (*f32_to_f16)(float);
     unsigned short (*f32_to_bf16)(float);
+    void (*others_end)();
   } braid_host;
   }
   static unsigned long long braid_lanes[1024];
@@ -62,7 +63,7 @@ constexpr std::string_view kShim = R"cpp(
   }
   static void braid_pause(unsigned) { sched_yield(); }
   static void braid_let_others_start() {}
-  static void braid_wait_for_others() {}
+  static void braid_wait_for_others() { braid_host.others_end(); }
   static inline void __syncwarp() { braid_host.warp_barrier(); }
   static inline float __int_as_float(int bits) {
     float x;

@@ -93,6 +93,7 @@ std::vector<KernelCase> dot_cases() {
     const V step = b.map(Fn::mul, {b.dot(x, g, true, false), b.splat(0.01, {40, 24})});
     b.assign(w, b.map(Fn::sub, {b.read(w), step}));
   });
+  fix_some_operands(list.cases);
   return std::move(list.cases);
 }
 

@@ -66,15 +66,20 @@ struct KernelCase {
   std::optional<kernels::Guard> guard{};
   std::vector<bool> fixed{};  // see kernels::Use
   bool exchanges = false;     // it takes a slot and the header of a mailbox as well
-  /// In place of the family's.
-  std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol)> writes{};
+  /// In place of the family's; with use().
+  std::function<kernels::Emitted(const ir::Graph& body, std::string_view symbol,
+                                 const kernels::Use& use)>
+      writes{};
 
   /// Every kernel that can waits, as in programs.
   kernels::Use use() const { return {parts, guard, !exchanges, fixed}; }
   kernels::Emitted emit() const {
-    return writes ? writes(body, name) : kernels::family(family).emit(body, name, Target{}, use());
+    return writes ? writes(body, name, use())
+                  : kernels::family(family).emit(body, name, Target{}, use());
   }
 };
+/// Of the operands of products some are fixed, of each case others.
+void fix_some_operands(std::vector<KernelCase>& cases);
 /// One case per thing that the families must get right.
 std::vector<KernelCase> row_cases();
 std::vector<KernelCase> dot_cases();

@@ -120,6 +120,7 @@ std::vector<KernelCase> mma_cases() {
     list.plain(fmt::format("random_{}", i), pick(1, 200), unit * pick(1, 200 / unit),
                unit * pick(1, 400 / unit), t, pick(0, 1), pick(0, 1));
   }
+  fix_some_operands(list.cases);
   return std::move(list.cases);
 }
 
@@ -129,8 +130,9 @@ std::vector<KernelCase> tile_cases() {
   for (const DType t : {DType::bf16, DType::f32}) {
     for (const bool k_fastest : {true, false}) {
       for (size_t i = 0, tiles = 1; i < tiles; ++i) {
-        const auto emit = [i](const ir::Graph& body, std::string_view symbol, size_t* count) {
-          const kernels::Signature signature(body);
+        const auto emit = [i](const ir::Graph& body, std::string_view symbol,
+                              const kernels::Use& use, size_t* count) {
+          const kernels::Signature signature(body, use);
           const ir::Op& dot =
               *std::find_if(body.ops().begin(), body.ops().end(),
                             [](const ir::Op& op) { return op.kind == ir::OpKind::dot; });
@@ -150,13 +152,15 @@ std::vector<KernelCase> tile_cases() {
         const V y = b.dot(x, w, !k_fastest, k_fastest, t == DType::f32);
         const V bias = b.broadcast(b.in({n}, t), {m, n}, {1});
         b.out(b.map(Fn::add, {b.map(Fn::mul, {y, b.in({m, n}, t)}), bias}));
-        emit(b.graph, "count", &tiles);
+        emit(b.graph, "count", {}, &tiles);
         cases.push_back(
             {.name = fmt::format("tile_{}_{}_{}", name_of(t), k_fastest ? "k" : "mn", i),
              .family = "dot",
              .body = std::move(b.graph),
-             .writes = [emit](const ir::Graph& body, std::string_view symbol) {
-               return emit(body, symbol, nullptr);
+             .fixed = {false, i % 2 == 0},
+             .writes = [emit](const ir::Graph& body, std::string_view symbol,
+                              const kernels::Use& use) {
+               return emit(body, symbol, use, nullptr);
              }});
       }
     }

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -31,7 +32,14 @@ struct Host {
   float (*f16_to_f32)(uint16_t);
   uint16_t (*f32_to_f16)(float);
   uint16_t (*f32_to_bf16)(float);
+  void (*others_end)();
 };
+
+/// What the kernels before this one are still about to write, until it waits for them.
+std::function<void()> others_end;
+void end_others() {
+  if (others_end) std::exchange(others_end, nullptr)();
+}
 
 /// One block at a time: its threads as fibers that run from barrier to barrier.
 class Block {
@@ -141,6 +149,9 @@ class Guarded {
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
   void* data() const { return data_; }
+  void fill(const std::vector<std::byte>& bytes) {
+    if (size_ != 0) std::memcpy(data_, bytes.data(), size_);
+  }
   void copy_to(std::vector<std::byte>& bytes) const {
     if (size_ != 0) std::memcpy(bytes.data(), data_, size_);
   }
@@ -206,7 +217,7 @@ OnCpu::OnCpu(const std::vector<KernelCase>& cases) {
   std::filesystem::remove_all(folder);
   if (!library_) throw std::runtime_error("the kernels do not compile as C++:\n" + log.str());
   *symbol<Host>(library_, "braid_host") = {&Block::wait_block, &Block::wait_warp, &f16_to_f32,
-                                           &f32_to_f16, &f32_to_bf16};
+                                           &f32_to_f16,        &f32_to_bf16,      &end_others};
 }
 
 unsigned OnCpu::take_sets() const {
@@ -219,14 +230,28 @@ void OnCpu::run(const KernelCase& c, std::vector<HostTensor>& args,
                 const std::vector<InPlace>& in_place) const {
   std::vector<std::shared_ptr<Guarded>> memory;
   std::vector<void*> pointers;
-  for (const HostTensor& t : args) {
-    memory.push_back(std::make_shared<Guarded>(t.bytes));
+  const kernels::Use use = c.use();
+  const size_t slots = args.size() / c.parts;
+  std::vector<size_t> late;  // not there before the kernel has waited: all that is not fixed
+  for (size_t i = 0; i < args.size(); ++i) {
+    const size_t slot = i % slots;
+    const bool fixed = slot < use.fixed.size() && use.fixed[slot];
+    if (use.waits && !fixed) late.push_back(i);
+    const std::vector<std::byte> poison(args[i].bytes.size(), std::byte{0xff});
+    memory.push_back(std::make_shared<Guarded>(use.waits && !fixed ? poison : args[i].bytes));
     pointers.push_back(memory.back()->data());
   }
   for (const InPlace& i : in_place) {
     memory[i.out] = memory[i.in];
     pointers[i.out] = pointers[i.in];
   }
+  others_end = [&] {
+    for (size_t i : late) {
+      const bool shares = std::any_of(in_place.begin(), in_place.end(),
+                                      [&](const InPlace& pair) { return pair.out == i; });
+      if (!shares) memory[i]->fill(args[i].bytes);
+    }
+  };
   const LaunchShape& launch = launches_.at(c.name);
   auto* const call = symbol<void(void**)>(library_, "call_" + c.name);
   auto* const block_index = symbol<Index>(library_, "blockIdx");

@@ -154,7 +154,7 @@ TEST_CASE("the table of passes") {
     CHECK(!p.what.empty());
     CHECK((p.extension == "bir" || p.extension == "txt"));
   }
-  CHECK(names == std::vector<std::string_view>{"bind", "simplify", "host", "control", "split",
+  CHECK(names == std::vector<std::string_view>{"bind", "simplify", "split", "host", "control",
                                                "recompute", "views", "home", "levels", "fuse",
                                                "choose", "breaks", "group", "waits", "lanes",
                                                "memory", "edges", "source", "check"});

@@ -370,7 +370,8 @@ TEST_CASE("guarded kernels cost what the costliest side costs; the others leave"
   CHECK(edges_of(m.p.bodies[0]) == reduction(closure(must_order(m.p, m.p.bodies[0], true))));
 }
 
-TEST_CASE("programmatic edges neither enter nor leave conditional nodes") {
+TEST_CASE(
+    "programmatic edges neither enter nor leave conditional nodes, nor stand in their bodies") {
   std::mt19937 random(73);
   size_t programmatic = 0, full = 0;
   for (int round = 0; round < 100; ++round) {
@@ -385,14 +386,15 @@ TEST_CASE("programmatic edges neither enter nor leave conditional nodes") {
         const Node &from = body.nodes[e.from], &to = body.nodes[e.to];
         const bool conditional = from.kernel == kNoKernel || to.kernel == kNoKernel;
         const bool early =
-            !conditional && p.kernels[to.kernel].waits && e.reason != EdgeReason::lane;
+            !conditional && p.kernels[to.kernel].waits && e.reason != EdgeReason::lane &&
+            !(body.region != UINT32_MAX && p.regions[body.region].kind == Region::Kind::node);
         CHECK((e.kind == EdgeKind::programmatic) == early);
         programmatic += early;
         full += conditional;
       }
     }
   }
-  CHECK(programmatic > 200);
+  CHECK(programmatic > 10);
   CHECK(full > 200);
 }
 

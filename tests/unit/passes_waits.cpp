@@ -173,6 +173,9 @@ TEST_CASE("waits: the checker takes nothing as fixed that is written") {
           p.kernels[1].waits = false;
         }).find("is fixed, but not an operand of a kernel that waits") != std::string::npos);
   CHECK(refused([](Program& p) {
+          p.target.arch = "sm_80";
+        }).find("waits by itself, which sm_80 cannot") != std::string::npos);
+  CHECK(refused([](Program& p) {
           p.params[1].written = true;
         }).find("may read argument 1 before it waits, but buffer ") != std::string::npos);
 }
