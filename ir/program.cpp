@@ -31,13 +31,21 @@ std::optional<Target> target_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-bool has_programmatic_edges(const Target& target) {
+namespace {
+
+/// 90 for sm_90.
+int number_of(const Target& target) {
   constexpr size_t kPrefix = 3;  // "sm_"
   int number = 0;
-  if (target.arch.size() <= kPrefix) return false;
+  if (target.arch.size() <= kPrefix) return 0;
   std::from_chars(target.arch.data() + kPrefix, target.arch.data() + target.arch.size(), number);
-  return number >= 90;
+  return number;
 }
+
+}  // namespace
+
+bool has_programmatic_edges(const Target& target) { return number_of(target) >= 90; }
+bool has_clusters(const Target& target) { return number_of(target) >= 90; }
 
 std::string_view name_of(Segment s) {
   switch (s) {

@@ -33,6 +33,8 @@ std::optional<Target> target_from_name(std::string_view name);
 
 /// Whether kernels of the target can start before those that they depend on have ended: from sm_90.
 bool has_programmatic_edges(const Target& target);
+/// Whether blocks of a kernel can form clusters, which read each other's shared memory: from sm_90.
+bool has_clusters(const Target& target);
 
 /// Why a buffer exists and who owns its bytes.
 enum class Segment : uint8_t {

@@ -15,7 +15,7 @@ struct Prices {
 
   double full_us = 0;      // more for a full edge, where others are programmatic
   double early_us = 0.35;  // what a programmatic edge saves: axpy 0.39, perceptrons 0.55 to 0.87
-  double longest_early_us = 3.5;  // a kernel that takes longer gains nothing by an early start
+  double longest_early_us = 3;  // a kernel that takes longer gains nothing by an early start
 
   // Kernels. An empty one costs its edge alone.
   double row_us = 0.57;          // a small elementwise kernel more than an empty one: axpy, 32 Ki

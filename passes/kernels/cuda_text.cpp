@@ -223,7 +223,8 @@ std::string leave_unless(const Guard& guard) {
 std::string_view wait_line() { return "braid_wait_for_others();"; }
 
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
-                        std::string_view bounds, const std::vector<std::string>& lines) {
+                        std::string_view bounds, const std::vector<std::string>& lines,
+                        int64_t cluster) {
   std::string s;
   std::istringstream bir(ir::print(body));
   for (std::string line; std::getline(bir, line);) s += line.empty() ? "//\n" : "// " + line + "\n";
@@ -235,7 +236,10 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
   if (sets_handles) {
     s += "extern \"C\" __device__ void cudaGraphSetConditional(unsigned long long, unsigned);\n";
   }
-  s += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(\n", bounds, symbol);
+  const std::string clusters =
+      cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", cluster);
+  s += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) {}(\n", clusters, bounds,
+                   symbol);
   std::vector<std::string> arguments;
   for (uint32_t part = 0; part < signature.parts; ++part) {
     for (size_t i = 0; i < signature.args.size(); ++i) {

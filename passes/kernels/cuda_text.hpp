@@ -75,9 +75,10 @@ struct Signature {
 /// With several parts it takes "p0_a0", "p0_r0", "p1_a0", ... and begins by choosing among them by
 /// a branch that is the same for all threads of a block; an array of pointers would be local
 /// memory. A guarded one begins by leaving. `bounds` is its __launch_bounds__: the block's threads,
-/// and perhaps the least blocks per SM.
+/// and perhaps the least blocks per SM; `cluster` how many blocks in a row form one.
 std::string kernel_text(const ir::Graph& body, const Signature& signature, std::string_view symbol,
-                        std::string_view bounds, const std::vector<std::string>& lines);
+                        std::string_view bounds, const std::vector<std::string>& lines,
+                        int64_t cluster = 1);
 
 /// Where the kernel waits for those before it, if it waits: once, all threads of all blocks. What
 /// stands before reads fixed arguments alone. A guarded kernel has waited already.

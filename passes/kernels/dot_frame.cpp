@@ -82,7 +82,7 @@ std::vector<PlacedSink> DotFrame::placed(const At& result_at) {
   return placed;
 }
 
-void DotFrame::write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads) {
+void DotFrame::write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads, int64_t cluster) {
   const int64_t tiles_m = divide_up(product_.m, bm), tiles_n = divide_up(product_.n, bn);
   writer_.line(
       fmt::format("constexpr int M = {}, N = {}, K = {};", product_.m, product_.n, product_.k));
@@ -90,7 +90,12 @@ void DotFrame::write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads) {
       fmt::format("constexpr int BM = {}, BN = {}, BK = {};  // a block's tile", bm, bn, bk));
   writer_.line(fmt::format("constexpr int THREADS = {};", threads));
   writer_.line("const int thread = threadIdx.x;");
-  writer_.line("const int tile = blockIdx.x;");
+  if (cluster > 1) {
+    writer_.line(fmt::format("const int rank = blockIdx.x % {};  // in the cluster", cluster));
+    writer_.line(fmt::format("const int tile = blockIdx.x / {};", cluster));
+  } else {
+    writer_.line("const int tile = blockIdx.x;");
+  }
   writer_.line(fmt::format("const int n0 = tile % {} * BN;", tiles_n));
   writer_.line(fmt::format("const int m0 = tile / {} % {} * BM;", tiles_n, tiles_m));
   if (product_.batch > 1) {
@@ -197,11 +202,13 @@ PackedSinks DotFrame::pack(const std::string& sums) {
 }
 
 Emitted DotFrame::finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,
-                         int64_t shared_bytes) {
+                         int64_t shared_bytes, int64_t cluster) {
   check_in_place(writer_, placed_);
-  const int64_t blocks = product_.batch * divide_up(product_.m, bm) * divide_up(product_.n, bn);
+  const int64_t blocks =
+      product_.batch * divide_up(product_.m, bm) * divide_up(product_.n, bn) * cluster;
   // One block per SM at least: left to itself, ptxas may spill for the sake of more.
-  Emitted e{kernel_text(body_, signature_, symbol, fmt::format("{}, 1", threads), writer_.finish()),
+  Emitted e{kernel_text(body_, signature_, symbol, fmt::format("{}, 1", threads), writer_.finish(),
+                        cluster),
             launch_of(signature_, blocks, static_cast<uint32_t>(threads))};
   e.launch.shared_bytes = static_cast<uint32_t>(shared_bytes);
   return e;

@@ -34,8 +34,9 @@ class DotFrame {
   static char name_of_side(char outer) { return outer == 'm' ? 'a' : 'b'; }
   int64_t extent(char outer) const { return outer == 'm' ? product_.m : product_.n; }
 
-  /// Constants M, N, K, BM, BN, BK and THREADS, and the block's `m0`, `n0` and `batch`.
-  void write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads);
+  /// Constants M, N, K, BM, BN, BK and THREADS, and the block's `m0`, `n0` and `batch`. Where
+  /// `cluster` blocks share a tile, its `rank` among them as well.
+  void write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads, int64_t cluster = 1);
 
   /// One element of an operand at `m` or `n` and `k`: statements that end by setting NAME_next[i],
   /// with NAME 'a' or 'b', to what `converted` makes of its register value.
@@ -69,7 +70,7 @@ class DotFrame {
   /// The same for kPack elements from n = kPack * n_pack on; `sums` will be a braid_pack of floats.
   PackedSinks pack(const std::string& sums);
   Emitted finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,
-                 int64_t shared_bytes = 0);
+                 int64_t shared_bytes = 0, int64_t cluster = 1);
 
   const ir::Graph& body_;
   const Signature& signature_;

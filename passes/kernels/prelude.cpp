@@ -73,105 +73,6 @@ __device__ inline unsigned long long braid_nanoseconds() {
 __device__ inline void braid_pause(unsigned nanoseconds) {
   asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds));
 }
-
-// ---- Programmatic edges ----
-// Kernels behind such an edge may start once all blocks have called this or ended.
-__device__ inline void braid_let_others_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-// Until the kernels that such edges come from have ended, and their memory is visible.
-__device__ inline void braid_wait_for_others() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-// ---- Tensor cores and asynchronous copies ----
-__device__ inline void* braid_shared_memory() {
-  extern __shared__ uint4 braid_dynamic_memory[];
-  return braid_dynamic_memory;
-}
-// 16 bytes to shared memory, where a later braid_copies_wait shows them; zeros if not `inside`.
-__device__ inline void braid_copy_async(void* to, const void* from, bool inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   (unsigned)__cvta_generic_to_shared(to)),
-               "l"(from), "r"(inside ? 16 : 0)
-               : "memory");
-}
-__device__ inline void braid_copies_end_group() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-// For the thread's own groups, all but the newest LATER.
-template <int LATER>
-__device__ inline void braid_copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
-}
-// 8 x 8 matrices of 16 bits, or 8 x 4 of 32: lane l names row l % 8 of matrix l / 8, and gets of
-// each the 32 bits at row l / 4, or of the transposed matrix.
-template <bool TRANSPOSED>
-__device__ inline void braid_ldmatrix(unsigned& a, unsigned& b, unsigned& c, unsigned& d,
-                                      const void* row) {
-  const unsigned at = (unsigned)__cvta_generic_to_shared(row);
-  if (TRANSPOSED) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
-                 : "r"(at)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
-                 : "r"(at)
-                 : "memory");
-  }
-}
-template <bool TRANSPOSED>
-__device__ inline void braid_ldmatrix(unsigned& a, unsigned& b, const void* row) {
-  const unsigned at = (unsigned)__cvta_generic_to_shared(row);
-  if (TRANSPOSED) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(a), "=r"(b)
-                 : "r"(at)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(a), "=r"(b)
-                 : "r"(at)
-                 : "memory");
-  }
-}
-// sum += a * b: 16 x 8 += 16 x 16 * 16 x 8, or 16 x 8 * 8 x 8 for tf32.
-__device__ inline void braid_mma_f16(float (&sum)[4], const unsigned (&a)[4],
-                                     const unsigned (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-__device__ inline void braid_mma_bf16(float (&sum)[4], const unsigned (&a)[4],
-                                      const unsigned (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-__device__ inline void braid_mma_tf32(float (&sum)[4], const unsigned (&a)[4],
-                                      const unsigned (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-// The bits of a float, rounded to tf32.
-__device__ inline unsigned braid_tf32(unsigned bits) {
-  unsigned rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__int_as_float((int)bits)));
-  return rounded;
-}
 )cuda";
 
 constexpr std::string_view kPortable =
@@ -482,7 +383,10 @@ __device__ inline T braid_slice_reduce(T x, void* memory, F combine) {
 
 }  // namespace
 
-std::string_view prelude_intrinsics() { return kIntrinsics; }
+std::string_view prelude_intrinsics() {
+  static const std::string text = std::string(kIntrinsics) + std::string(prelude_blocks());
+  return text;
+}
 std::string_view prelude_portable() {
   static const std::string text =
       std::string(kPortable) + std::string(prelude_messages()) + std::string(prelude_mailbox());
@@ -490,7 +394,8 @@ std::string_view prelude_portable() {
 }
 
 std::string_view prelude() {
-  static const std::string text = std::string(kIntrinsics) + std::string(prelude_portable());
+  static const std::string text =
+      std::string(prelude_intrinsics()) + std::string(prelude_portable());
   return text;
 }
 

@@ -10,10 +10,12 @@ constexpr std::string_view kShim = R"cpp(
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <map>
 #include <vector>
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __shared__ static
   struct BraidIndex {
     unsigned x, y, z;
@@ -64,6 +66,22 @@ constexpr std::string_view kShim = R"cpp(
   static void braid_pause(unsigned) { sched_yield(); }
   static void braid_let_others_start() {}
   static void braid_wait_for_others() { braid_host.others_end(); }
+  // Blocks run one after the other, so what a block reads of its cluster is what the blocks of it
+  // shared when all of them ran before: kernels of clusters run twice.
+  static std::map<unsigned, std::vector<float>> braid_shared_by_block;
+  static void braid_cluster_meet(const float* shared, int count) {
+    __syncthreads();
+    if (threadIdx.x == 0)
+      braid_shared_by_block[blockIdx.x + 65536 * blockIdx.y].assign(shared, shared + count);
+  }
+  template <int CLUSTER>
+  float braid_cluster_read(const float*, int e, int rank) {
+    const unsigned block = blockIdx.x / CLUSTER * CLUSTER + (unsigned)rank;
+    const std::vector<float>& shared = braid_shared_by_block[block + 65536 * blockIdx.y];
+    return (size_t)e < shared.size() ? shared[e] : 0;
+  }
+  static void braid_cluster_leave() {}
+  extern "C" void braid_begin_launch() { braid_shared_by_block.clear(); }
   static inline void __syncwarp() { braid_host.warp_barrier(); }
   static inline float __int_as_float(int bits) {
     float x;

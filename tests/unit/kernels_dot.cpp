@@ -39,6 +39,14 @@ std::vector<KernelCase> dot_cases() {
   list.plain("odd", 67, 45, 19);
   list.plain("wide_tile", 700, 760, 330);
   list.plain("widest_tile", 1400, 1530, 230);
+  // Few elements and many terms: clusters share them.
+  list.plain("towers_end", 32, 16, 2048);
+  list.plain("cluster_odd", 13, 22, 1479);
+  list.add("cluster_sgd", [](Body& b) {
+    const V w = b.param({24, 16}), x = b.in({2048, 24}), g = b.in({2048, 16});
+    const V step = b.map(Fn::mul, {b.dot(x, g, true, false), b.splat(0.01, {24, 16})});
+    b.assign(w, b.map(Fn::sub, {b.read(w), step}));
+  });
   list.plain("no_terms", 5, 6, 0);
   list.plain("no_result", 0, 6, 7);
   list.plain("in_f16", 33, 65, 100, DType::f16);
@@ -123,6 +131,23 @@ TEST_CASE("every tile is consistent and small products still fill the device") {
   }
   const kernels::DotTile t = kernels::choose_dot_tile(1, 128, 256, 256, 4, target);
   CHECK(128 / t.bm * (256 / t.bn) >= 120);
+  // Clusters: only where asked for, of float sums, and where the target has them.
+  const auto split = [](int64_t m, int64_t n, int64_t k, const Target& on, bool may) {
+    return kernels::choose_dot_tile(1, m, n, k, 4, on, nullptr, may).split;
+  };
+  CHECK(split(32, 16, 2048, target, true) > 1);
+  CHECK(split(13, 22, 1479, target, true) > 1);
+  CHECK(split(128, 1024, 1024, target, true) == 1);
+  CHECK(split(32, 16, 2048, target, false) == 1);
+  CHECK(split(32, 16, 2048, *target_from_name("sm_80"), true) == 1);
+  CHECK(split(128, 256, 16, target, true) == 1);
+  for (const int64_t k : {33, 479, 1024, 1025, 5000}) {
+    const kernels::DotTile of = kernels::choose_dot_tile(1, 20, 12, k, 4, target, nullptr, true);
+    CHECK(of.stretch(k) % of.bk == 0);
+    CHECK((of.split - 1) * of.stretch(k) < k);
+    CHECK(of.split * of.stretch(k) >= k);
+    CHECK(of.bm * of.bn % of.split == 0);
+  }
   // The cases above reach the tiles without slices.
   CHECK(kernels::choose_dot_tile(1, 700, 760, 330, 4, target).bn == 64);
   CHECK(kernels::choose_dot_tile(1, 1400, 1530, 230, 4, target).bn == 128);

@@ -73,9 +73,9 @@ struct KernelCase {
 
   /// Every kernel that can waits, as in programs.
   kernels::Use use() const { return {parts, guard, !exchanges, fixed}; }
-  kernels::Emitted emit() const {
+  kernels::Emitted emit(const Target& target = {}) const {
     return writes ? writes(body, name, use())
-                  : kernels::family(family).emit(body, name, Target{}, use());
+                  : kernels::family(family).emit(body, name, target, use());
   }
 };
 /// Of the operands of products some are fixed, of each case others.

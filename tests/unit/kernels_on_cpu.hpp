@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ class OnCpu {
  private:
   void* library_ = nullptr;
   std::map<std::string, LaunchShape> launches_;
+  std::set<std::string> of_clusters_;  // kernels
 };
 
 }  // namespace braid::test
