@@ -389,7 +389,7 @@ TEST_CASE("bodies come out in launch order, with lanes that are chains and times
     emit_edges(m.p, o);
     CHECK(closure(edges_of(m.body())) == closure(must_order(m.p, m.body(), true)));
   }
-  CHECK(forked > 40);
+  CHECK(forked > test::rounds(40));
 }
 
 TEST_CASE("branches written one after the other are run so, where that costs nothing") {

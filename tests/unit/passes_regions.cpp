@@ -192,9 +192,9 @@ TEST_CASE("random nested regions: plans are right by all that may run") {
   CHECK(regions > test::rounds<size_t>(500));
   CHECK(deep > test::rounds<size_t>(100));
   CHECK(hosts > test::rounds<size_t>(100));
-  CHECK(sharing > 200);
-  CHECK(in_place > 1000);
-  CHECK(guarded > 200);
+  CHECK(sharing > test::rounds<size_t>(200));
+  CHECK(in_place > test::rounds<size_t>(1000));
+  CHECK(guarded > test::rounds<size_t>(200));
 }
 
 TEST_CASE("random nested regions within a limit: right, or refused with what would do") {
@@ -394,8 +394,8 @@ TEST_CASE(
       }
     }
   }
-  CHECK(programmatic > 10);
-  CHECK(full > 200);
+  CHECK(programmatic > test::rounds<size_t>(10));
+  CHECK(full > test::rounds<size_t>(200));
 }
 
 TEST_CASE("only plain kernels are grouped") {
