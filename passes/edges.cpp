@@ -8,7 +8,7 @@
 // left out for a path through a kernel that does not wait, and one clock serves both kinds.
 #include <algorithm>
 
-#include "passes/cost.hpp"
+#include "passes/lanes.hpp"
 #include "passes/node_costs.hpp"
 #include "passes/order.hpp"
 #include "passes/plan.hpp"
@@ -22,8 +22,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 class EarlyStarts {
  public:
   EarlyStarts(const Program& p, const Options& o) {
-    if (!o.pdl || !has_programmatic_edges(p.target)) return;
-    for (const Kernel& k : p.kernels) costs_.push_back(cost_of(k, p.target));
+    if (may_start_early(p, o)) costs_ = costs_of(p);
   }
   bool pays(const Node& from, const Node& to) const {
     return !costs_.empty() && from.kernel != kNoKernel && to.kernel != kNoKernel &&

@@ -134,8 +134,12 @@ void assign_lanes(Program& p, const Options& o, std::span<const KernelCost> cost
   estimate_regions(p, prices);
 }
 
+bool may_start_early(const Program& p, const Options& o) {
+  return o.pdl && has_programmatic_edges(p.target);
+}
+
 Prices prices_for(const Program& p, const Options& o) {
-  return o.pdl && has_programmatic_edges(p.target) ? with_early_starts(kPrices) : kPrices;
+  return may_start_early(p, o) ? with_early_starts(kPrices) : kPrices;
 }
 
 void assign_lanes(Program& p, const Options& o) {

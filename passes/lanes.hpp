@@ -11,7 +11,9 @@ namespace braid {
 /// By kernel.
 std::vector<KernelCost> costs_of(const Program& p);
 
-/// What edges cost with these options on the program's target.
+/// Whether the options and the program's target allow programmatic edges.
+bool may_start_early(const Program& p, const Options& o);
+/// What edges cost with these options on that target.
 Prices prices_for(const Program& p, const Options& o);
 
 /// The pass with costs by kernel and prices of the caller's: what assign_lanes of plan.hpp does

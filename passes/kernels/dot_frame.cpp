@@ -110,7 +110,7 @@ DotFrame::Element DotFrame::element(char outer, const Converted& converted) {
   writer_.open_branch();
   writer_.open_loop({o, k});
   const std::string x = writer_.value(operand(outer), operand_at(outer, o, k));
-  writer_.line(fmt::format("{}_next[i] = {};", outer == 'm' ? 'a' : 'b', converted(x)));
+  writer_.line(fmt::format("{}_next[i] = {};", name_of_side(outer), converted(x)));
   Element one{outer, outer == 'm', true, {}, writer_.close()};
   one.before = writer_.close();
   for (size_t i = writer_.loads().size(); i-- > loads_before;) {
@@ -124,7 +124,7 @@ DotFrame::Element DotFrame::element(char outer, const Converted& converted) {
 
 DotFrame::Fetch DotFrame::fetch(const Element& one, int64_t side, int64_t bk, int64_t threads,
                                 std::string_view type) const {
-  const char outer = one.outer, name = outer == 'm' ? 'a' : 'b';
+  const char outer = one.outer, name = name_of_side(outer);
   const std::string by_outer = outer == 'm' ? "BM" : "BN";
   Fetch f;
   f.outer = outer;
@@ -155,7 +155,7 @@ std::vector<std::string> DotFrame::put(const Fetch& f, const std::string& place)
       f.partial ? fmt::format("if (e < {} * BK) ", f.outer == 'm' ? "BM" : "BN") : "";
   return {"#pragma unroll", fmt::format("for (int i = 0; i < {}; ++i) {{", f.each),
           "const int e = thread + i * THREADS;",
-          fmt::format("{}{} = {}_next[i];", test, place, f.outer == 'm' ? 'a' : 'b'), "}"};
+          fmt::format("{}{} = {}_next[i];", test, place, name_of_side(f.outer)), "}"};
 }
 
 std::string DotFrame::within(char axis, int64_t block) const {
