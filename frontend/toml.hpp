@@ -26,7 +26,7 @@ struct TomlCompile {
   std::optional<std::string> branches, loops;  // names of lowerings
   std::optional<std::string> host;             // name of a HostWay
   std::optional<int64_t> unroll, unroll_limit;
-  std::optional<bool> fuse, group, reuse, reduce, split, pdl, simplify, require_single_graph;
+  std::optional<bool> fuse, chain, group, reuse, reduce, split, pdl, simplify, require_single_graph;
   std::map<std::string, Place, std::less<>> places;  // of the values
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/code_op.hpp"
+#include "passes/chains.hpp"
 #include "passes/control_inline.hpp"
 #include "passes/cost.hpp"
 #include "passes/free_ops.hpp"
@@ -145,7 +146,8 @@ class Pricer {
     ir::Graph& g = plain_.graph;
     const HomePlan homes = plan_homes(g);
     const Levels levels = assign_levels(g, homes);
-    const Fusion fusion = fuse(g, homes, levels, options_.fuse);
+    Fusion fusion = fuse(g, homes, levels, options_.fuse);
+    if (options_.fuse && options_.chain) join_chains(g, homes, options_, fusion);
     for (const Group& group : fusion.groups) {
       if (group.family == FamilyId::host) continue;
       const Kernel k = costed_kernel(name_of(group.family), extract_body(g, group, nullptr));

@@ -96,9 +96,11 @@ KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
   const double reach = std::clamp(blocks / t.sms, 1.0 / t.sms, 1.0);
   const double memory = static_cast<double>(k.bytes_moved) / prices.bytes_per_us;
   double alone, busy;
-  if (k.family == "dot") {
+  const bool multiplies = k.family == "dot" || k.family == "chain";
+  if (multiplies) {
     const double busy_us = work.busy_cycles / prices.cycles_per_us;
-    alone = prices.dot_us + std::max({work.cycles / prices.cycles_per_us, memory, busy_us});
+    alone = (k.family == "dot" ? prices.dot_us : 0) +
+            std::max({work.cycles / prices.cycles_per_us, memory, busy_us});
     busy = std::max(memory, busy_us);
   } else if (k.family == kExchangeFamily || k.family == kPostFamily || k.family == kFetchFamily) {
     busy = 0;
@@ -116,9 +118,12 @@ KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
   // Of what users write the room is not known, and who calls the host lets nobody start.
   // A product's registers may leave room for one block on each SM.
   if (k.code == Code::generated && !k.exchanges) {
-    cost.room = k.family == "dot" ? std::max(held, blocks / t.sms) : held;
+    cost.room = multiplies ? std::max(held, blocks / t.sms) : held;
   }
   cost.waits = k.waits;
+  int64_t fixed = 0;
+  for (const ArgSlot& a : k.args) fixed = plus(fixed, a.fixed ? a.type.bytes() : 0);
+  cost.late_us = alone - std::min(alone / 2, static_cast<double>(fixed) / prices.bytes_per_us);
   return cost;
 }
 

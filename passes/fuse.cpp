@@ -82,10 +82,12 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
     }
   }
   for (Group& group : fusion.groups) {
+    group.outputs.clear();
     for (OpId id : group.ops) {
       const ir::Op& op = graph.op(id);
       // Only what is written by index can be left out.
-      const bool all = group.family != FamilyId::row && group.family != FamilyId::dot;
+      const bool all = group.family != FamilyId::row && group.family != FamilyId::dot &&
+                       group.family != FamilyId::chain;
       for (uint32_t r = 0; r < op.results; ++r) {
         const ValueId v = op.result_at(r);
         if (in_memory[v.index] || all) group.outputs.push_back(v);
@@ -97,8 +99,8 @@ void find_outputs(const ir::Graph& graph, const FuseFacts& facts, Fusion& fusion
 }  // namespace
 
 std::string_view name_of(FamilyId f) {
-  constexpr std::array<std::string_view, 8> kNames{"row",      "dot",  "host",    "region",
-                                                   "exchange", "user", "library", "compact"};
+  constexpr std::array<std::string_view, 9> kNames{
+      "row", "dot", "host", "region", "exchange", "user", "library", "compact", "chain"};
   return kNames[static_cast<size_t>(f)];
 }
 
@@ -131,7 +133,10 @@ Fusion fuse_around(const ir::Graph& graph, const HomePlan& homes, const Levels& 
   const FuseFacts facts = fuse_facts(graph, homes);
   GrownGroups grown = grow_groups(graph, facts, levels, fuse_on, given);
   for (Group& group : grown.groups) std::sort(group.ops.begin(), group.ops.end());
+  return arrange_groups(graph, facts, std::move(grown));
+}
 
+Fusion arrange_groups(const ir::Graph& graph, const FuseFacts& facts, GrownGroups grown) {
   Fusion fusion;
   for (uint32_t g : order_groups(graph, facts, grown)) {
     fusion.groups.push_back(std::move(grown.groups[g]));

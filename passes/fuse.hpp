@@ -13,8 +13,9 @@
 namespace braid {
 
 /// Branches, loops and host ops that break the graph are groups of their own, which are no kernels;
-/// so are, as kernels, all ops of the families from exchange on.
-enum class FamilyId : uint8_t { row, dot, host, region, exchange, user, library, compact };
+/// so are, as kernels, all ops of the families from exchange to compact. Chains come of joining
+/// others (chains.hpp).
+enum class FamilyId : uint8_t { row, dot, host, region, exchange, user, library, compact, chain };
 /// That of a group which begins with the op.
 FamilyId family_of(const ir::Op& op);
 std::string_view name_of(FamilyId f);

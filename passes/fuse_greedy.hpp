@@ -30,6 +30,10 @@ struct GrownGroups {
   std::vector<Group> groups;
   std::vector<uint32_t> group_of;
 };
+/// Puts groups in an order in which each follows those it depends on, without the empty ones, and
+/// finds their outputs.
+Fusion arrange_groups(const ir::Graph& graph, const FuseFacts& facts, GrownGroups grown);
+
 GrownGroups grow_groups(const ir::Graph& graph, const FuseFacts& facts, const Levels& levels,
                         bool fuse_on, const std::vector<uint32_t>& given = {});
 

@@ -35,6 +35,7 @@ std::string to_string(const Options& o) {
   if (o.unroll_limit != Options{}.unroll_limit) {
     s += fmt::format(" unroll_limit={}", o.unroll_limit);
   }
+  if (!o.chain) s += " chain=off";
   if (!o.split) s += " split=off";
   if (!o.pdl) s += " pdl=off";
   if (o.memory_limit != 0) s += fmt::format(" memory_limit={}", o.memory_limit);

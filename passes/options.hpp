@@ -38,6 +38,7 @@ struct Options {
   DimTable::Bindings dims{};
   int streams = 8;     // upper bound on concurrently running nodes
   bool fuse = true;    // off: one kernel per op
+  bool chain = true;   // off: a kernel has one matrix product, and no reduction beside it
   bool group = true;   // off: like kernels that are ready together are launched one by one
   bool reuse = true;   // off: no two temporaries share bytes
   bool reduce = true;  // off: keep edges that others imply

@@ -9,6 +9,7 @@
 
 #include "ir/region.hpp"
 #include "ir/text.hpp"
+#include "passes/chains.hpp"
 #include "passes/check.hpp"
 #include "passes/control.hpp"
 #include "passes/host.hpp"
@@ -17,6 +18,7 @@
 #include "passes/library_dots.hpp"
 #include "passes/plan.hpp"
 #include "passes/recompute.hpp"
+#include "passes/recompute_rows.hpp"
 #include "passes/split_reductions.hpp"
 #include "passes/view_chains.hpp"
 #include "passes/wide_concats.hpp"
@@ -124,9 +126,10 @@ constexpr Pass kPasses[] = {
     {"control", "what becomes of branches and loops: plain ops, predicates, nodes, the host",
      [](Compilation& c, const Options& o) { lower_control(c.graph, o, c.dissolved); }, graph_text,
      "bir"},
-    {"recompute", "broadcast maps of inputs and params computed where they are used",
+    {"recompute", "broadcast maps, and norms of few rows, computed where they are used",
      [](Compilation& c, const Options& o) {
        if (o.fuse) ir::for_each_graph(c.graph, recompute_broadcasts);
+       if (o.fuse && o.chain) ir::for_each_graph(c.graph, repeat_rows);
      },
      graph_text, "bir"},
     {"views",
@@ -160,6 +163,19 @@ constexpr Pass kPasses[] = {
        on_all(c.graph, c, [&](ir::Graph& g, PlannedGraph& plan) {
          plan.fusion =
              fuse_around(g, plan.homes, plan.levels, o.fuse, library_groups(g, plan.levels, o));
+       });
+     },
+     [](const Compilation& c) {
+       return print_all(c.graph, c, [](const ir::Graph& g, const PlannedGraph& plan) {
+         return plan.fusion.print(g);
+       });
+     },
+     "txt"},
+    {"chain", "kernels one after the other in one, where a block can keep what lies between",
+     [](Compilation& c, const Options& o) {
+       if (!o.fuse || !o.chain) return;
+       on_all(c.graph, c, [&](ir::Graph& g, PlannedGraph& plan) {
+         join_chains(g, plan.homes, o, plan.fusion);
        });
      },
      [](const Compilation& c) {

@@ -74,7 +74,7 @@ struct PlanArgs {
   std::string weights;              // empty: the model's [weights], if any
   std::string math;                 // empty: likewise
   std::string dots;                 // empty: likewise
-  std::optional<bool> fuse, group, reuse, reduce, split, pdl, simplify,
+  std::optional<bool> fuse, chain, group, reuse, reduce, split, pdl, simplify,
       single_graph;                    // nothing: likewise
   std::string on_break, memory_limit;  // empty: likewise
   std::string branches, loops, host;   // empty: likewise

@@ -141,7 +141,7 @@ Model load_graph(const PlanArgs& a, const GlobalArgs& g) {
 Plan load_program(const PlanArgs& a, const GlobalArgs& g, std::string_view target,
                   const std::vector<NamedFile>& inputs) {
   if (is_program_file(a.file)) {
-    const bool switches = a.fuse || a.group || a.reuse || a.reduce || a.split || a.pdl ||
+    const bool switches = a.fuse || a.chain || a.group || a.reuse || a.reduce || a.split || a.pdl ||
                           a.simplify || a.single_graph || a.force_lanes || !a.on_break.empty() ||
                           !a.memory_limit.empty() || !a.branches.empty() || !a.loops.empty() ||
                           !a.host.empty() || a.unroll || a.unroll_limit;

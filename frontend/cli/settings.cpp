@@ -196,6 +196,7 @@ Settings settings_of(const PlanArgs& a, const TomlCompile& file) {
   o.group = chooser.choose("group", file.group, a.group);
   o.simplify = chooser.choose("simplify", file.simplify, a.simplify);
   o.fuse = chooser.choose("fuse", file.fuse, a.fuse);
+  o.chain = chooser.choose("chain", file.chain, a.chain);
   o.reuse = chooser.choose("reuse", file.reuse, a.reuse);
   o.reduce = chooser.choose("reduce", file.reduce, a.reduce);
   o.split = chooser.choose("split", file.split, a.split);

@@ -255,7 +255,6 @@ std::string kernel_text(const ir::Graph& body, const Signature& signature, std::
   s += fmt::format("{}) {{\n", fmt::join(arguments, ",\n"));
   std::vector<std::string> all;
   if (signature.waits) {
-    all.emplace_back("braid_let_others_start();");
     const bool by_itself = std::find(lines.begin(), lines.end(), wait_line()) != lines.end();
     if (!by_itself || signature.guard) all.emplace_back(wait_line());
   }

@@ -1,5 +1,6 @@
 #include "passes/kernels/dot.hpp"
 
+#include "passes/kernels/chain_writer.hpp"
 #include "passes/kernels/dot_mma.hpp"
 #include "passes/kernels/dot_simt.hpp"
 
@@ -24,6 +25,17 @@ const ir::Op& dot_of(const ir::Graph& body, const std::vector<Sink>& sinks) {
   return *dot;
 }
 
+/// How it is computed by the other operand in registers, where that costs less than by tiles.
+std::unique_ptr<ChainPlan> few_rows(const ir::Graph& body, const Signature& signature,
+                                    const ir::Op& dot, const std::vector<Sink>& sinks,
+                                    const Target& target) {
+  if (product_of(body, dot).m > 8) return nullptr;
+  std::unique_ptr<ChainPlan> plan = streamed_product(body, signature, sinks, target);
+  if (!plan) return nullptr;
+  const double by_tiles = dot_mma_work(body, signature, dot, sinks, target).cycles;
+  return plan->work(target).cycles < by_tiles ? std::move(plan) : nullptr;
+}
+
 }  // namespace
 
 Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& target,
@@ -33,6 +45,9 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return empty_kernel(body, signature, symbol);
   if (wants_mma(product_of(body, dot))) {
+    if (const auto plan = few_rows(body, signature, dot, sinks, target)) {
+      return ChainWriter(body, signature, *plan).emit(symbol);
+    }
     return emit_dot_mma(body, signature, dot, sinks, symbol,
                         [&](const MmaProblem& p) { return choose_mma_tile(p, target); });
   }
@@ -45,6 +60,9 @@ Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
   const Product product = product_of(body, dot);
+  if (wants_mma(product)) {
+    if (const auto plan = few_rows(body, signature, dot, sinks, target)) return plan->work(target);
+  }
   return wants_mma(product) ? dot_mma_work(body, signature, dot, sinks, target)
                             : dot_simt_work(product, target, parts);
 }

@@ -190,15 +190,16 @@ void DotFrame::write_element(const std::string& sum, std::string_view sum_type, 
   }
 }
 
-PackedSinks DotFrame::pack(const std::string& sums) {
+PackedSinks DotFrame::pack(const std::string& sums, bool early) {
   const Index lane = pool_.variable("lane_of_pack", kPack);
   const Index pack = pool_.variable("n_pack", product_.n / kPack);
   At at = batch_at_;
   at.push_back(pool_.variable("m", product_.m));
   at.push_back(pool_.add(pool_.mul(pack, kPack), lane));
   placed_ = placed(at);
-  return packed_sinks(writer_, lane, placed_,
-                      [&] { define_result(at, sums + ".at[lane_of_pack]", "float"); });
+  return packed_sinks(
+      writer_, lane, placed_, [&] { define_result(at, sums + ".at[lane_of_pack]", "float"); },
+      early);
 }
 
 Emitted DotFrame::finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,

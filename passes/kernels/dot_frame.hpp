@@ -68,7 +68,8 @@ class DotFrame {
   /// The pointwise ops on one element of the product at `m` and `n`, and the stores.
   void write_element(const std::string& sum, std::string_view sum_type, int64_t bm, int64_t bn);
   /// The same for kPack elements from n = kPack * n_pack on; `sums` will be a braid_pack of floats.
-  PackedSinks pack(const std::string& sums);
+  /// `early`: see packed_sinks.
+  PackedSinks pack(const std::string& sums, bool early);
   Emitted finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,
                  int64_t shared_bytes = 0, int64_t cluster = 1);
 

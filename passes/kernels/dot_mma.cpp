@@ -240,7 +240,7 @@ class MmaWriter : DotFrame {
     rows_ = std::min(tile_.bm(), product_.m);
     if (product_.n % kPack != 0) return;
     const int64_t per_row = tile_.bn() / kPack, packs = rows_ * per_row;
-    pack_ = pack("totals");
+    pack_ = pack("totals", packs <= tile_.threads());
     inside_ = within('m', rows_).empty() ? "" : "m0 + r < M";
     if (product_.n % tile_.bn() != 0) {
       inside_ = all_of({inside_, fmt::format("n0 / {} + c < {}", kPack, product_.n / kPack)});

@@ -24,7 +24,7 @@ constexpr double kLatency = 700;      // from asking for a chunk to having it
 constexpr double kBytesPerSm = 48;    // a cycle, that one SM draws from L2
 constexpr double kBytesInAll = 3200;  // a cycle, that L2 gives
 constexpr double kMmaPerSm = 2.2;     // cycles an mma occupies an SM, all four parts at work
-constexpr double kChunk = 70;         // cycles: barrier, addresses
+constexpr double kChunk = 150;        // cycles: barrier, addresses, the first fragments
 constexpr double kElement = 10;       // instructions to bring one element through registers
 // A tile whose mma rows run along m stores fewer neighbours at once: measured beside its swapped
 // twin at eight sizes, 0 to 1000 cycles more.

@@ -101,6 +101,9 @@ std::string ExprWriter::value(ir::ValueId v, const At& at) {
 }
 
 std::string ExprWriter::compute(ir::ValueId v, const At& at) {
+  if (kept_) {
+    if (std::optional<std::string> text = kept_(v, at)) return *std::move(text);
+  }
   const ir::Op& op = body_.def(v);
   const TensorType& type = body_.type(v);
   switch (op.kind) {
@@ -252,14 +255,17 @@ std::string ExprWriter::concat(const ir::Op& op, const At& at) {
   return name;
 }
 
-Index ExprWriter::clamped_index(const std::string& text, int64_t extent) {
+Index ExprWriter::clamped_index(const std::string& text, int64_t extent, const At& at) {
   if (extent <= 1) return pool_.constant(0);
+  Scope* const here = scope_;
+  while (moves_out(at)) scope_ = scope_->parent;
   const std::string name = fresh("index");
   const std::string_view type = index_type(extent);
   line(fmt::format("const {} {} = braid_clamp_index({}, {}{});", type, name, text, extent,
                    type == "int" ? "" : "LL"));
   const Index variable = pool_.variable(name, extent);
   scope_->variables.push_back(variable);  // what depends on it must not move in front of it
+  scope_ = here;
   return variable;
 }
 
@@ -272,7 +278,7 @@ std::string ExprWriter::gather(const ir::Op& op, const At& at) {
   const At where(split, split + static_cast<std::ptrdiff_t>(rank));
   if (extent == 0) throw Refusal{"it gathers from an axis without elements"};
   At inner(at.begin(), split);
-  inner.push_back(clamped_index(value(indices, where), extent));
+  inner.push_back(clamped_index(value(indices, where), extent, where));
   inner.insert(inner.end(), split + static_cast<std::ptrdiff_t>(rank), at.end());
   return value(table, inner);
 }

@@ -27,6 +27,9 @@ class ExprWriter {
   /// A name, a literal or a parenthesised expression for the element of `v` at `at`, of the
   /// dtype's register type. Throws Refusal where a value would be needed that nobody defined.
   std::string value(ir::ValueId v, const At& at);
+  /// Asked where a value is about to be computed: its text, if somebody keeps it.
+  using Kept = std::function<std::optional<std::string>(ir::ValueId v, const At& at)>;
+  void set_kept(Kept kept) { kept_ = std::move(kept); }
   /// From here to the end of the scope, `text` is that element.
   void define(ir::ValueId v, const At& at, std::string text);
 
@@ -48,8 +51,8 @@ class ExprWriter {
   std::vector<std::string> finish();
   bool directly_in_loop() const { return scope_->is_loop; }
 
-  /// Clamps a register value into [0, extent) and names it.
-  Index clamped_index(const std::string& text, int64_t extent);
+  /// Clamps a register value, which was computed at `at`, into [0, extent) and names it.
+  Index clamped_index(const std::string& text, int64_t extent, const At& at);
 
   /// Names the memory element to read, in place of arg[linear].
   using Memory = std::function<std::string(size_t arg, Index linear)>;
@@ -96,6 +99,7 @@ class ExprWriter {
   std::map<Key, std::string> known_;
   std::set<std::string> names_;
   Memory memory_;
+  Kept kept_;
   std::vector<Load> loads_;
 };
 

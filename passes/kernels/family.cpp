@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ir/diagnostic.hpp"
+#include "passes/kernels/chain.hpp"
 #include "passes/kernels/compact.hpp"
 #include "passes/kernels/dot.hpp"
 #include "passes/kernels/exchange.hpp"
@@ -19,6 +20,7 @@ constexpr Family kFamilies[] = {
     {"row", row_refuses, row_emit, in_place_slots, row_work},
     // Blocks read operands while others write, and addends between stores.
     {"dot", dot_refuses, dot_emit, nothing_in_place, dot_work},
+    {"chain", chain_refuses, chain_emit, nothing_in_place, chain_work},
     {"exchange", exchange_refuses, exchange_emit, nothing_in_place, exchange_work},
     {"post", exchange_refuses, post_emit, nothing_in_place, exchange_work},
     {"fetch", fetch_refuses, fetch_emit, nothing_in_place, exchange_work},

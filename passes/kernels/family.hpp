@@ -28,8 +28,8 @@ struct Guard {
 struct Use {
   uint32_t parts = 1;  // copies of the body side by side, each on arguments of its own
   std::optional<Guard> guard{};
-  /// The kernel lets those behind a programmatic edge start at once, and executes
-  /// griddepcontrol.wait itself before it touches anything but `fixed` arguments. From sm_90 on.
+  /// The kernel executes griddepcontrol.wait itself before it touches anything but `fixed`
+  /// arguments, and lets those behind a programmatic edge start then. From sm_90 on.
   bool waits = false;
   /// By argument of one part: nothing in the program writes it. Those beyond the end are not.
   std::vector<bool> fixed{};

@@ -79,6 +79,34 @@ Index IndexPool::variable(std::string_view name, int64_t extent) {
   return intern(Expr{{{it->second, 1}}, 0});
 }
 
+void IndexPool::find_sorts(uint32_t atom, std::span<const Index> variables, bool* these,
+                           bool* others) const {
+  const Atom& a = atoms_[atom];
+  if (a.kind != Atom::Kind::variable) {
+    for (const Term& t : exprs_[a.of.id].terms) find_sorts(t.atom, variables, these, others);
+    return;
+  }
+  const bool one = std::any_of(variables.begin(), variables.end(), [&](Index v) {
+    const Expr& e = exprs_[v.id];
+    return e.terms.size() == 1 && e.terms[0].atom == atom;
+  });
+  *(one ? these : others) = true;
+}
+
+bool IndexPool::separate(Index a, std::span<const Index> variables, Index* base, Index* local) {
+  const Expr whole = exprs_[a.id];
+  Expr of_these{{}, whole.constant}, of_others;
+  for (const Term& t : whole.terms) {
+    bool these = false, others = false;
+    find_sorts(t.atom, variables, &these, &others);
+    if (these && others) return false;
+    (these ? of_these : of_others).terms.push_back(t);
+  }
+  *base = intern(std::move(of_these));
+  *local = intern(std::move(of_others));
+  return true;
+}
+
 Index IndexPool::add(Index a, Index b) {
   Expr e = exprs_[a.id];
   const Expr& o = exprs_[b.id];

@@ -41,6 +41,9 @@ class IndexPool {
   bool depends_on(Index a, Index variable) const;
   /// The factor of the variable in the sum, occurrences inside div and mod aside.
   int64_t coefficient(Index a, Index variable) const;
+  /// a = base + local, where `base` has the constant and what depends on no other than these
+  /// variables, and `local` on none of them. False if a part depends on both sorts.
+  bool separate(Index a, std::span<const Index> variables, Index* base, Index* local);
   /// CUDA text; 32-bit arithmetic where the range allows, else long long.
   std::string text(Index a) const;
 
@@ -68,6 +71,8 @@ class IndexPool {
   Index intern(Expr e);
   /// c * (x mod d) + c * d * (x div d) becomes c * x; the same where x div d is cut by a mod.
   bool recombine(Expr& e);
+  /// Whether the atom depends on one of the variables, and whether on others.
+  void find_sorts(uint32_t atom, std::span<const Index> variables, bool* these, bool* others) const;
   Split split(Index a, int64_t c);
   /// a = factor * big + small with 0 <= small < factor, factor > 1 dividing c; false if none.
   bool factor(Index a, int64_t c, int64_t* factor, Index* big, Index* small);

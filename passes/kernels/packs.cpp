@@ -13,7 +13,7 @@ bool split_pack(IndexPool& pool, Index linear, Index lane, int64_t count, Index*
 }
 
 PackedSinks packed_sinks(ExprWriter& writer, Index lane, const std::vector<PlacedSink>& sinks,
-                         const std::function<void()>& define) {
+                         const std::function<void()>& define, bool early) {
   IndexPool& pool = writer.pool();
   const Signature& signature = writer.signature();
   const std::string name_of_lane = pool.text(lane);
@@ -28,8 +28,9 @@ PackedSinks packed_sinks(ExprWriter& writer, Index lane, const std::vector<Place
     std::string& name = read[{arg, at}];
     if (name.empty()) {
       name = writer.fresh("pack_" + signature.args[arg].name);
-      writer.line_before_loop(fmt::format("const auto {} = braid_load_pack<{}>({}, {});", name,
-                                          kPack, signature.args[arg].name, pool.text(at)));
+      writer.line_before_loop(fmt::format("const auto {} = braid_load_pack{}<{}>({}, {});", name,
+                                          early ? "_now" : "", kPack, signature.args[arg].name,
+                                          pool.text(at)));
     }
     return fmt::format("{}.at[{}]", name, name_of_lane);
   });

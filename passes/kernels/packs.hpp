@@ -21,9 +21,10 @@ struct PackedSinks {
   std::vector<std::string> before;  // loads and declarations: what does not need `define`'s values
   std::vector<std::string> after;   // a loop over the elements, then the stores
 };
-/// `lane` is the loop's variable. What lies consecutive in memory moves as packs. `define` gives
+/// `lane` is the loop's variable. `early`: what is loaded is to be on its way where `before`
+/// stands. What lies consecutive in memory moves as packs. `define` gives
 /// the values that the caller has computed, as names that hold inside the loop.
 PackedSinks packed_sinks(ExprWriter& writer, Index lane, const std::vector<PlacedSink>& sinks,
-                         const std::function<void()>& define = {});
+                         const std::function<void()>& define = {}, bool early = false);
 
 }  // namespace braid::kernels

@@ -105,6 +105,19 @@ __device__ inline braid_pack<T, N> braid_load_pack(const T* p, long long pack) {
   return reinterpret_cast<const braid_pack<T, N>*>(p)[pack];
 }
 template <int N, class T>
+__device__ inline braid_pack<T, N> braid_load_pack_now(const T* p, long long pack) {
+  constexpr int half = N / 2;  // of packs that are two loads
+  braid_pack<T, N> x;
+  if constexpr (sizeof(x) <= 16) {
+    x = braid_load_now(reinterpret_cast<const braid_pack<T, N>*>(p) + pack);
+  } else {
+    const auto* parts = reinterpret_cast<const braid_pack<T, half>*>(p) + 2 * pack;
+    const braid_pack<T, half> low = braid_load_now(parts), high = braid_load_now(parts + 1);
+    for (int i = 0; i < half; ++i) x.at[i] = low.at[i], x.at[half + i] = high.at[i];
+  }
+  return x;
+}
+template <int N, class T>
 __device__ inline void braid_store_pack(T* p, long long pack, const braid_pack<T, N>& x) {
   reinterpret_cast<braid_pack<T, N>*>(p)[pack] = x;
 }

@@ -7,17 +7,46 @@ namespace braid::kernels {
 std::string_view prelude_blocks() {
   return R"cuda(
 // ---- Programmatic edges ----
-// Kernels behind such an edge may start once all blocks have called this or ended.
-__device__ inline void braid_let_others_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-// Until the kernels that such edges come from have ended, and their memory is visible.
+// Until the kernels that such edges come from have ended, and their memory is visible. Once all
+// blocks have come so far, kernels behind such edges may start in turn.
 __device__ inline void braid_wait_for_others() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+
+// ---- Loads that stay where they are written ----
+// The compiler moves others behind barriers and waits, to where they are used.
+template <class T>
+__device__ inline T braid_load_now(const T* from) {
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ||
+                sizeof(T) == 16, "no load has that size");
+  union {
+    T value;
+    unsigned char byte;
+    unsigned short half;
+    unsigned words[sizeof(T) < 4 ? 1 : sizeof(T) / 4];
+  } x;
+  if constexpr (sizeof(T) == 1) {
+    unsigned short wide;
+    asm volatile("ld.global.u8 %0, [%1];" : "=h"(wide) : "l"(from) : "memory");
+    x.byte = (unsigned char)wide;
+  } else if constexpr (sizeof(T) == 2) {
+    asm volatile("ld.global.b16 %0, [%1];" : "=h"(x.half) : "l"(from) : "memory");
+  } else if constexpr (sizeof(T) == 4) {
+    asm volatile("ld.global.b32 %0, [%1];" : "=r"(x.words[0]) : "l"(from) : "memory");
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile("ld.global.v2.b32 {%0, %1}, [%2];"
+                 : "=r"(x.words[0]), "=r"(x.words[1])
+                 : "l"(from)
+                 : "memory");
+  } else {
+    asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.words[0]), "=r"(x.words[1]), "=r"(x.words[2]), "=r"(x.words[3])
+                 : "l"(from)
+                 : "memory");
+  }
+  return x.value;
 }
 
 // ---- Clusters ----

@@ -83,7 +83,7 @@ class ReductionWriter {
   /// Every pass waits for loads, a thread's columns one after the other where they are many, and
   /// meets the row's other threads; the first wait is every kernel's.
   Work work() const {
-    constexpr double kPassCycles = 400, kColumnCycles = 60;
+    constexpr double kPassCycles = 170, kColumnCycles = 35;
     if (rows_ == 0) return {.blocks = 1, .threads = 32};
     const int64_t step = layout_.step();
     const auto columns = static_cast<double>((cols_ + step - 1) / step);

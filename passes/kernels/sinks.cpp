@@ -41,7 +41,7 @@ Index address(ExprWriter& writer, const PlacedSink& p) {
     const int64_t places = whole[i] - box[i] + 1;
     if (places <= 1) continue;  // the start can only be 0
     const std::string start = writer.value(op.operands[2 + i], {});
-    at[i] = pool.add(at[i], writer.clamped_index(start, places));
+    at[i] = pool.add(at[i], writer.clamped_index(start, places, {}));
   }
   return linearize(pool, at, whole);
 }

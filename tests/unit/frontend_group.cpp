@@ -22,6 +22,7 @@ Program plan(const ir::Graph& g, bool group, bool fuse) {
   Options o;
   o.verify = true;
   o.group = group;
+  o.chain = false;
   o.fuse = fuse;
   return compile(ir::parse(ir::print(g), "g.bir"), o);
 }

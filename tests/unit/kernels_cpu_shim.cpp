@@ -64,7 +64,6 @@ constexpr std::string_view kShim = R"cpp(
     return (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec;
   }
   static void braid_pause(unsigned) { sched_yield(); }
-  static void braid_let_others_start() {}
   static void braid_wait_for_others() { braid_host.others_end(); }
   // Blocks run one after the other, so what a block reads of its cluster is what the blocks of it
   // shared when all of them ran before: kernels of clusters run twice.
@@ -146,6 +145,11 @@ constexpr std::string_view kShim = R"cpp(
     memset(braid_groups, 0, sizeof braid_groups);
   }
   static void* braid_shared_memory() { return braid_dynamic; }
+  template <class T>
+  static T braid_load_now(const T* from) {
+    if ((size_t)from % sizeof(T) != 0) braid_fail("a load is misaligned");
+    return *from;
+  }
   static void braid_copy_async(void* to, const void* from, bool inside) {
     if ((size_t)to % 16 != 0 || (size_t)from % 16 != 0)
       braid_fail("a copy of 16 bytes is misaligned");

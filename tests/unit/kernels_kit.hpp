@@ -59,7 +59,7 @@ class Body {
 
 struct KernelCase {
   std::string name;    // a C identifier
-  std::string family;  // "row", "dot" or "compact"
+  std::string family;  // "row", "dot", "chain" or "compact"
   ir::Graph body;
   bool local_memory = false;  // allowed to use it
   uint32_t parts = 1;
@@ -83,6 +83,7 @@ void fix_some_operands(std::vector<KernelCase>& cases);
 /// One case per thing that the families must get right.
 std::vector<KernelCase> row_cases();
 std::vector<KernelCase> dot_cases();
+std::vector<KernelCase> chain_cases();
 std::vector<KernelCase> compact_cases();
 
 /// Emits every case, compiles them with NVRTC for sm_80 and sm_90 and fails the running test if

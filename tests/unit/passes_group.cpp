@@ -21,6 +21,7 @@ namespace {
 Program plan(const ir::Graph& g, bool group = true, std::string_view until = {}) {
   Options o;
   o.group = group;
+  o.chain = false;
   o.verify = true;
   return run_passes(g, o, until).program;
 }

@@ -154,20 +154,22 @@ TEST_CASE("the table of passes") {
     CHECK(!p.what.empty());
     CHECK((p.extension == "bir" || p.extension == "txt"));
   }
-  CHECK(names == std::vector<std::string_view>{"bind", "simplify", "split", "host", "control",
-                                               "recompute", "views", "home", "levels", "fuse",
-                                               "choose", "breaks", "group", "waits", "lanes",
-                                               "memory", "edges", "source", "check"});
+  CHECK(names == std::vector<std::string_view>{
+                     "bind",  "simplify", "split",  "host",  "control", "recompute", "views",
+                     "home",  "levels",   "fuse",   "chain", "choose",  "breaks",    "group",
+                     "waits", "lanes",    "memory", "edges", "source",  "check"});
   PassTimes times;
   const Compilation c = run_passes(mlp(), verified(), "memory", &times);
-  REQUIRE(times.size() == 16);
+  REQUIRE(times.size() == 17);
   CHECK(times.back().first == "memory");
   CHECK(c.program.bodies[0].edges.empty());
   CHECK_THROWS_AS(run_passes(mlp(), verified(), "memroy"), InternalError);
 }
 
 TEST_CASE("a small model becomes the plan one would write by hand") {
-  const Program p = run_passes(mlp(), verified()).program;
+  Options o = verified();
+  o.chain = false;
+  const Program p = run_passes(mlp(), o).program;
   // Two layers alike share a kernel, the softmax has its own.
   REQUIRE(p.bodies.size() == 1);
   const Body& body = p.bodies[0];

@@ -1,0 +1,150 @@
+// What a chain kernel costs, and the tile that costs least.
+#include <algorithm>
+#include <array>
+
+#include "passes/kernels/chain_writer.hpp"
+
+namespace braid::kernels {
+namespace {
+
+// Cycles and bytes of an H200.
+constexpr double kStart = 700;        // first bytes of what is no operand, last stores
+constexpr double kLatency = 400;      // of the operands' copies beyond that
+constexpr double kBytesPerSm = 48;    // a cycle, that one SM draws from L2
+constexpr double kBytesInAll = 3200;  // a cycle, that L2 gives
+constexpr double kStage = 80;         // barriers, addresses
+constexpr double kElement = 12;       // instructions to compute one element of an operand
+constexpr double kReduced = 8;        // the same of a reduction
+constexpr double kWarpReduce = 200, kBlockReduce = 280;
+constexpr double kIssue = 128;  // instructions of threads a cycle
+
+/// What a block may have beside the kernel's own static memory.
+int64_t most_shared_bytes(const Target& target) {
+  constexpr int64_t kKib = 1024;
+  if (target.arch == "sm_80" || target.arch == "sm_87") return 160 * kKib;
+  if (target.arch == "sm_90" || target.arch == "sm_100" || target.arch == "sm_103") {
+    return 224 * kKib;
+  }
+  return 96 * kKib;
+}
+
+/// A thread's walk of a row, for each pass over it.
+double cycles_of(const RowLayout& walk, double instructions) {
+  const auto elements = static_cast<double>(walk.turns() * walk.items());
+  return elements * instructions * ChainPlan::kThreads / kIssue;
+}
+
+double cycles_of(const ChainStage& s) {
+  constexpr auto kThreads = static_cast<double>(ChainPlan::kThreads);
+  if (!s.is_dot) {
+    return (s.follows ? 0 : kStage) + (s.walk->by_block ? kBlockReduce : kWarpReduce) +
+           cycles_of(*s.walk, kReduced);
+  }
+  double cycles = 2 * kStage;
+  if (s.walk) cycles += cycles_of(*s.walk, kElement);
+  if (!s.b.copied) {
+    cycles += kStage + static_cast<double>(s.columns * s.k) * kElement / kIssue;
+  }
+  const auto k = static_cast<double>(s.k);
+  if (s.b.streamed) {
+    cycles += 100 + k / 32 / static_cast<double>(s.slices) * 40;
+  } else if (s.mma) {
+    const double steps = k / 16 / static_cast<double>(s.slices);
+    const auto mmas = static_cast<double>(s.tile.warp_rows / 16 * s.tile.warp_columns / 8);
+    cycles += 60 + steps * (mmas * 9 + 25);
+  } else if (s.b.k_fastest) {
+    cycles += static_cast<double>(divide_up(s.rows * s.columns * 8, ChainPlan::kThreads)) *
+              (k / 8 * 6 + 60);
+  } else {
+    const int64_t parts = s.rows / s.thread_rows * (s.columns / s.thread_columns) * s.slices;
+    const auto of_thread = static_cast<double>(s.thread_rows * s.thread_columns);
+    const auto reads = static_cast<double>(s.thread_rows + s.thread_columns);
+    const double step = (of_thread + reads * 2) * kThreads / kIssue;
+    cycles += static_cast<double>(divide_up(parts, ChainPlan::kThreads)) *
+              (60 + k / static_cast<double>(s.slices) * std::max(step, 8.0));
+  }
+  return cycles + (s.slices > 1 ? kStage + 10 * static_cast<double>(s.slices) : 0);
+}
+
+}  // namespace
+
+Work ChainPlan::work(const Target& target) const {
+  const int64_t blocks_in_all = blocks() * signature_.parts;
+  const auto per_sm = static_cast<double>(divide_up(blocks_in_all, target.sms));
+  const auto busy = static_cast<double>(std::min<int64_t>(blocks_in_all, target.sms));
+  double bytes = 0, stages_cycles = 0;
+  for (const ChainStage& s : stages) {
+    stages_cycles += cycles_of(s);
+    if (!s.is_dot) continue;
+    for (const ChainOperand* x : {&s.a, &s.b}) {
+      if (x->copied) bytes += static_cast<double>(x->side * s.k * x->element_bytes);
+    }
+  }
+  double stored = static_cast<double>(tile_.rows * tile_.columns);
+  if (packed) stored /= kPack;
+  const double stores = 60 * std::max(1.0, stored / static_cast<double>(kThreads));
+  const double copies = bytes / std::min(kBytesPerSm, kBytesInAll / busy);
+  const double once = copies + stages_cycles + stores;
+  const double spread = static_cast<double>(blocks_in_all) / target.sms;
+  return {.blocks = blocks_in_all,
+          .threads = static_cast<uint32_t>(kThreads),
+          .shared_bytes = shared_bytes,
+          .cycles = kStart + (bytes > 0 ? kLatency : 0) + per_sm * once,
+          .busy_cycles = spread * std::max(bytes / (kBytesInAll / target.sms), once / 2)};
+}
+
+std::unique_ptr<ChainPlan> ChainPlan::best(const ir::Graph& body, const Signature& signature,
+                                           const std::vector<Sink>& sinks, const Target& target,
+                                           bool may_stand_alone) {
+  const ir::Op* root = nullptr;
+  const std::vector<bool> needed = needed_by(body, sinks);
+  for (const ir::Op& op : body.ops()) {
+    if (op.kind == ir::OpKind::dot && needed[op.result.index]) root = &op;
+  }
+  if (!root) throw Refusal{"it has no matrix product, which is the row family's"};
+  const Product p = product_of(body, *root);
+  const auto sides = [](int64_t extent, std::initializer_list<int64_t> wanted) {
+    std::vector<int64_t> found;
+    for (int64_t w : wanted) {
+      if (w > extent) w = extent;
+      while (w > 1 && extent % w != 0) --w;
+      if (std::find(found.begin(), found.end(), w) == found.end()) found.push_back(w);
+    }
+    return found;
+  };
+  std::unique_ptr<ChainPlan> best;
+  double least = 0;
+  std::optional<Refusal> refusal;
+  for (const int64_t rows : sides(p.m, {16, 32, 8, 1})) {
+    for (const int64_t columns : sides(p.n, {p.n, 128, 64, 32, 16, 8})) {
+      try {
+        auto plan = std::make_unique<ChainPlan>(body, signature, sinks, ChainTile{rows, columns},
+                                                may_stand_alone);
+        if (plan->shared_bytes > most_shared_bytes(target)) {
+          throw Refusal{"a block's part does not fit in shared memory"};
+        }
+        const double cycles = plan->work(target).cycles;
+        if (best && cycles >= least) continue;
+        least = cycles;
+        best = std::move(plan);
+      } catch (const Refusal& r) {
+        if (!refusal) refusal = r;
+      }
+    }
+  }
+  if (!best) throw refusal.value_or(Refusal{"no tile fits"});
+  return best;
+}
+
+std::unique_ptr<ChainPlan> streamed_product(const ir::Graph& body, const Signature& signature,
+                                            const std::vector<Sink>& sinks, const Target& target) {
+  std::unique_ptr<ChainPlan> plan;
+  try {
+    plan = ChainPlan::best(body, signature, sinks, target, true);
+  } catch (const Refusal&) {
+    return nullptr;
+  }
+  return plan->stages.size() == 1 && plan->stages[0].b.streamed ? std::move(plan) : nullptr;
+}
+
+}  // namespace braid::kernels

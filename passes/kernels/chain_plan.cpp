@@ -1,0 +1,478 @@
+#include "passes/kernels/chain_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace braid::kernels {
+namespace {
+
+using ir::OpKind;
+
+bool is_anchor(const ir::Op& op) { return op.kind == OpKind::dot || op.kind == OpKind::reduce; }
+
+int64_t up_to(int64_t x, int64_t unit) { return divide_up(x, unit) * unit; }
+
+}  // namespace
+
+int64_t Box::numel() const {
+  int64_t n = 1;
+  for (const int64_t e : extents) n *= e;
+  return n;
+}
+
+RowLayout RowLayout::of(int64_t rows, int64_t columns) {
+  return {rows == 1 && columns > 128, rows, columns};
+}
+int64_t RowLayout::turns() const { return by_block ? 1 : divide_up(rows, ChainPlan::kWarps); }
+int64_t RowLayout::items() const { return divide_up(columns, by_block ? ChainPlan::kThreads : 32); }
+
+ChainPlan::ChainPlan(const ir::Graph& body, const Signature& signature,
+                     const std::vector<Sink>& sinks, ChainTile tile, bool may_stand_alone)
+    : body_(body), signature_(signature), probe_(body, signature, pool_), tile_(tile) {
+  find_ops(sinks, may_stand_alone);
+  probe_.set_kept([this](ir::ValueId v, const At& at) -> std::optional<std::string> {
+    if (wanted_.contains(v)) record(v, at);
+    if (!is_anchor(body_.def(v))) return {};
+    record(v, at);
+    if (body_.def(v).kind == OpKind::reduce) asks_.push_back({asker_, v, at});
+    if (packed && !std::any_of(at.begin(), at.end(), [&](Index i) {
+          return pool_.depends_on(i, pool_.variable("lane_of_pack", kPack));
+        })) {
+      reads_ahead_ = false;
+    }
+    return "kept";
+  });
+  place_results(sinks);
+  early = packed && reads_ahead_ && tile_.rows * tile_.columns <= kPack * kThreads;
+  for (size_t i = body.ops().size(); i-- > 0;) {
+    const ir::Op& op = body.ops()[i];
+    if (needed_[op.result.index] && is_anchor(op)) add_stage({static_cast<uint32_t>(i)});
+  }
+  std::reverse(stages.begin(), stages.end());
+  find_runs();
+  check_extras();
+  place_memory();
+}
+
+void ChainPlan::find_ops(const std::vector<Sink>& sinks, bool may_stand_alone) {
+  for (const Sink& s : sinks) {
+    if (!s.stores()) throw Refusal{"it sends or decides something"};
+  }
+  needed_ = needed_by(body_, sinks);
+  size_t anchors = 0;
+  ir::OpId last;
+  for (uint32_t i = 0; i < body_.ops().size(); ++i) {
+    const ir::Op& op = body_.ops()[i];
+    if (!needed_[op.result.index] || !is_anchor(op)) continue;
+    ++anchors;
+    last = {i};
+    if (op.kind == OpKind::dot) root_ = {i};
+  }
+  if (!root_.valid()) throw Refusal{"it has no matrix product, which is the row family's"};
+  if (anchors < 2 && !may_stand_alone)
+    throw Refusal{"its matrix product stands alone, which is the dot family's"};
+  if (last != root_) throw Refusal{"it reduces what its last matrix product gives"};
+  const ir::Op& root = body_.op(root_);
+  const Product p = product_of(body_, root);
+  batch_ = p.batch;
+  m_ = p.m;
+  n_ = p.n;
+  if (batch_ * m_ * n_ == 0 || m_ % tile_.rows != 0 || n_ % tile_.columns != 0) {
+    throw Refusal{"its last matrix product is not made of such tiles"};
+  }
+  const Index batch = pool_.variable("batch", batch_);
+  const Index m_tile = pool_.variable("m_tile", row_tiles());
+  const Index n_tile = pool_.variable("n_tile", column_tiles());
+  places_ = {batch, m_tile, n_tile};
+  const std::vector<int64_t> extents = body_.type(root.result).shape.extents();
+  batch_at_ = delinearize(pool_, batch, std::span(extents).first(extents.size() - 2));
+  m0_ = pool_.mul(m_tile, tile_.rows);
+  n0_ = pool_.mul(n_tile, tile_.columns);
+  packed = tile_.columns % kPack == 0;
+}
+
+At ChainPlan::result_at() {
+  At at = batch_at_;
+  at.push_back(pool_.add(m0_, pool_.variable("i", tile_.rows)));
+  Index n = n0_;
+  if (packed) {
+    n = pool_.add(n, pool_.mul(pool_.variable("n_pack", tile_.columns / kPack), kPack));
+    n = pool_.add(n, pool_.variable("lane_of_pack", kPack));
+  } else {
+    n = pool_.add(n, pool_.variable("j", tile_.columns));
+  }
+  at.push_back(n);
+  return at;
+}
+
+void ChainPlan::place_results(const std::vector<Sink>& sinks) {
+  const ir::ValueId root = body_.op(root_).result;
+  Elements elements(body_, pool_);
+  elements.set(root, result_at());
+  elements.propagate();
+  std::vector<Sink> others;
+  for (const Sink& s : sinks) {
+    const At* at = elements.find(s.value);
+    if (at && body_.type(s.value).shape.numel() == body_.type(root).shape.numel()) {
+      results.push_back({s, *at});
+    } else if (s.kind != Sink::Kind::output) {
+      throw Refusal{"it writes a param with other elements than its last matrix product's"};
+    } else {
+      others.push_back(s);
+      wanted_.insert(s.value);
+    }
+  }
+  if (results.empty()) throw Refusal{"its last matrix product has no result of its own"};
+  probe_.open_branch();
+  for (const PlacedSink& p : results) probe_.value(p.sink.value, p.at);
+  probe_.close();
+  for (const Sink& s : others) extras.push_back({s, {}});
+}
+
+void ChainPlan::record(ir::ValueId v, const At& at) {
+  const std::vector<int64_t> whole = body_.type(v).shape.extents();
+  Box box;
+  for (size_t d = 0; d < at.size(); ++d) {
+    Index base, local;
+    if (!pool_.separate(at[d], places_, &base, &local) || pool_.min(local) < 0) {
+      base = pool_.constant(0);
+      local = pool_.variable(fmt::format("any_{}", whole[d]), whole[d]);
+    }
+    box.base.push_back(base);
+    box.extents.push_back(pool_.max(local) + 1);
+  }
+  const auto [it, added] = boxes_.try_emplace(v, box);
+  if (added) return;
+  Box& known = it->second;
+  for (size_t d = 0; d < at.size(); ++d) {
+    if (known.base[d] == box.base[d]) {
+      known.extents[d] = std::max(known.extents[d], box.extents[d]);
+    } else {
+      known.base[d] = pool_.constant(0);
+      known.extents[d] = whole[d];
+    }
+  }
+}
+
+const ChainStage* ChainPlan::stage_of(ir::ValueId result) const {
+  for (const ChainStage& s : stages) {
+    if (body_.op(s.op).result == result) return &s;
+  }
+  return nullptr;
+}
+
+std::string ChainPlan::name(const char* what, const ChainStage& s) const {
+  return fmt::format("{}_{}", what, s.number);
+}
+
+At ChainPlan::in_box(const Box& box, const std::vector<Index>& local) {
+  At at = box.base;
+  for (size_t d = 0; d < at.size(); ++d) at[d] = pool_.add(at[d], local[d]);
+  return at;
+}
+
+At ChainPlan::operand_at(const ChainStage& s, const ChainOperand& x, Index outer, Index k) const {
+  const auto& attr = std::get<ir::DotAttr>(body_.op(s.op).attrs);
+  const bool k_last = x.outer == 'm' ? !attr.ta : attr.tb;
+  At at(s.box.base.begin(), s.box.base.end() - 2);
+  at.push_back(k_last ? outer : k);
+  at.push_back(k_last ? k : outer);
+  return at;
+}
+
+At ChainPlan::reduced_at(const ChainStage& s, Index row, Index column) {
+  const ir::Op& op = body_.op(s.op);
+  const uint32_t axes = std::get<ir::ReduceAttr>(op.attrs).axes;
+  const std::vector<int64_t> extents = body_.type(op.operands[0]).shape.extents();
+  std::vector<int64_t> folded;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if ((axes >> d & 1) != 0) folded.push_back(extents[d]);
+  }
+  const At kept = in_box(s.box, delinearize(pool_, row, s.box.extents));
+  const At of_column = delinearize(pool_, column, folded);
+  At at;
+  size_t next_kept = 0, next_folded = 0;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    at.push_back((axes >> d & 1) != 0 ? of_column[next_folded++] : kept[next_kept++]);
+  }
+  return at;
+}
+
+void ChainPlan::add_stage(ir::OpId id) {
+  const ir::Op& op = body_.op(id);
+  const auto box = boxes_.find(op.result);
+  if (box == boxes_.end()) throw Refusal{"a result before the last serves no block alone"};
+  ChainStage s;
+  s.op = id;
+  s.number = op.result.index;
+  asker_ = s.number;
+  s.box = box->second;
+  if (op.kind == OpKind::dot) {
+    add_dot(s, op);
+  } else {
+    s.rows = s.box.numel();
+    s.columns = body_.type(op.operands[0]).shape.numel() /
+                std::max<int64_t>(body_.type(op.result).shape.numel(), 1);
+    if (s.columns == 0) throw Refusal{"it reduces nothing"};
+    s.walk = RowLayout::of(s.rows, s.columns);
+    s.bytes = s.rows * (size_of(body_.type(op.result).dtype) == 8 ? 8 : 4);
+    const Index row = pool_.variable(name("row", s), s.rows);
+    const Index column = pool_.variable(name("col", s), s.columns);
+    probe_.open_loop({row, column});
+    probe_.value(op.operands[0], reduced_at(s, row, column));
+    probe_.close();
+  }
+  stages.push_back(std::move(s));
+}
+
+void ChainPlan::add_dot(ChainStage& s, const ir::Op& op) {
+  s.is_dot = true;
+  const Product p = product_of(body_, op);
+  const auto is_sum_of_floats = [](DType t) { return is_float(t) && t != DType::f64; };
+  if (!is_sum_of_floats(p.operands) || !is_sum_of_floats(p.result) || p.tf32) {
+    throw Refusal{"a matrix product is not summed in f32"};
+  }
+  const size_t rank = s.box.extents.size();
+  for (size_t d = 0; d + 2 < rank; ++d) {
+    if (s.box.extents[d] != 1) throw Refusal{"a block would need products of a whole batch"};
+  }
+  s.rows = s.box.extents[rank - 2];
+  s.columns = s.box.extents[rank - 1];
+  s.k = p.k;
+  s.mma = wants_mma(p) && p.k % 16 == 0;
+  s.a = operand_of(s, op, 'm');
+  s.b = operand_of(s, op, 'n');
+  if (!s.a.copied && s.a.k_fastest) s.walk = RowLayout::of(s.rows, s.k);
+  if (s.mma && lay_out_stream(s)) {
+  } else if (s.mma) {
+    lay_out_mma(s);
+  } else {
+    lay_out_simt(s);
+  }
+  s.bytes = s.plane * s.slices * 4;
+}
+
+ChainOperand ChainPlan::operand_of(const ChainStage& s, const ir::Op& op, char outer) {
+  ChainOperand x;
+  x.outer = outer;
+  x.value = op.operands[outer == 'm' ? 0 : 1];
+  x.side = x.room = outer == 'm' ? s.rows : s.columns;
+  x.element_bytes = size_of(body_.type(x.value).dtype);
+  for (const bool along_k : {true, false}) {
+    x.copied = packs(s, x, along_k);
+    if (!x.copied) continue;
+    x.k_fastest = along_k;
+    x.fixed = signature_.waits && signature_.args[x.copied->arg].fixed;
+    return x;
+  }
+  x.k_fastest = s.mma || outer == 'm';
+  if (outer == 'n') asker_ = SIZE_MAX;  // in a loop of its own
+  const Index o = pool_.variable(fmt::format("{}_{}", outer, s.number), x.side);
+  const Index k = pool_.variable(fmt::format("k_{}", s.number), s.k);
+  const Index base = s.box.base[s.box.base.size() - (outer == 'm' ? 2 : 1)];
+  probe_.open_loop({o, k});
+  probe_.value(x.value, operand_at(s, x, pool_.add(base, o), k));
+  probe_.close();
+  return x;
+}
+
+/// By variables such as `k_7_vector` and `m_7`: where 16 aligned bytes begin that hold consecutive
+/// elements of the operand along that axis, if all of it lies so.
+std::optional<ExprWriter::Load> ChainPlan::packs(const ChainStage& s, ChainOperand& x,
+                                                 bool along_k) {
+  const int64_t vector = 16 / x.element_bytes;
+  const int64_t along = along_k ? s.k : x.side;
+  if (along % vector != 0) return std::nullopt;
+  const Index lane = pool_.variable(fmt::format("within_{}", vector), vector);
+  const std::string outer_name = fmt::format("{}_{}", x.outer, s.number);
+  const std::string k_name = fmt::format("k_{}", s.number);
+  const Index run = pool_.add(
+      pool_.mul(pool_.variable((along_k ? k_name : outer_name) + "_vector", along / vector),
+                vector),
+      lane);
+  const Index outer = along_k ? pool_.variable(outer_name, x.side) : run;
+  const Index k = along_k ? run : pool_.variable(k_name, s.k);
+  const Index base = s.box.base[s.box.base.size() - (x.outer == 'm' ? 2 : 1)];
+  auto load = probe_.in_memory(x.value, operand_at(s, x, pool_.add(base, outer), k));
+  Index vector_at;
+  if (!load || !split_pack(pool_, load->linear, lane, vector, &vector_at)) return std::nullopt;
+  load->linear = pool_.mul(vector_at, vector);
+  return load;
+}
+
+/// Few rows: each element of the other operand is needed once, by the one thread that has it, so
+/// that it goes to registers. A thread's 16 bytes are eight terms of an element of n; two mmas take
+/// them, whose own order of terms does not matter.
+bool ChainPlan::lay_out_stream(ChainStage& s) {
+  constexpr int64_t kMostVectors = 16;
+  if (s.rows > 8 || s.op != root_ || !s.b.copied || !s.b.k_fastest || !s.a.k_fastest) return false;
+  const bool half = s.columns == 8;
+  if (!half && (s.columns % 16 != 0 || s.columns / 16 > kWarps || kWarps % (s.columns / 16) != 0)) {
+    return false;
+  }
+  const int64_t groups = half ? 1 : s.columns / 16;
+  s.slices = kWarps / groups;
+  if (s.k % (32 * s.slices) != 0 || s.k / 32 / s.slices * (half ? 1 : 2) > kMostVectors) {
+    s.slices = 1;
+    return false;
+  }
+  s.b.streamed = true;
+  s.a.stride = s.k + 8;
+  s.a.elements = s.rows * s.a.stride;
+  s.pitch = s.columns + 4;
+  s.plane = s.rows * s.pitch;
+  return true;
+}
+
+/// A stage goes on with the run of the one before if it walks the same rows, and reads what the run
+/// has reduced where its thread has it.
+void ChainPlan::find_runs() {
+  size_t first = 0;  // stage of the run
+  for (size_t i = 0; i < stages.size(); ++i) {
+    ChainStage& s = stages[i];
+    bool follows = i > 0 && !stages[i - 1].is_dot && s.walk && s.walk == stages[i - 1].walk;
+    const Index row = pool_.variable(s.is_dot ? name("m", s) : name("row", s), s.rows);
+    for (const Ask& ask : asks_) {
+      for (size_t r = first; r < i && ask.by == s.number; ++r) {
+        if (body_.op(stages[r].op).result != ask.value) continue;
+        const At here = in_box(stages[r].box, delinearize(pool_, row, stages[r].box.extents));
+        follows = follows && ask.at == here;
+      }
+    }
+    s.follows = follows;
+    if (!follows) first = i;
+  }
+  // Who asks from another run, or at the end.
+  for (size_t r = 0; r < stages.size(); ++r) {
+    size_t end = r + 1;
+    while (end < stages.size() && stages[end].follows) ++end;
+    for (const Ask& ask : asks_) {
+      const bool inside = std::any_of(stages.begin() + static_cast<std::ptrdiff_t>(r),
+                                      stages.begin() + static_cast<std::ptrdiff_t>(end),
+                                      [&](const ChainStage& s) { return s.number == ask.by; });
+      if (body_.op(stages[r].op).result == ask.value && !inside) stages[r].stored = true;
+    }
+  }
+  for (const Extra& e : extras) store_what_makes(e.sink.value);
+}
+
+/// Earlier results are computed once more where they are stored, from what the block keeps.
+void ChainPlan::store_what_makes(ir::ValueId v) {
+  if (is_anchor(body_.def(v))) {
+    for (ChainStage& s : stages) s.stored = s.stored || body_.op(s.op).result == v;
+    return;
+  }
+  for (const ir::ValueId operand : body_.def(v).operands) store_what_makes(operand);
+}
+
+/// Warps share the result, and what is left over of them its terms.
+void ChainPlan::lay_out_mma(ChainStage& s) {
+  const bool swapped = s.rows <= 8;
+  const int64_t rows = up_to(swapped ? s.columns : s.rows, 16);
+  const int64_t columns = up_to(swapped ? s.rows : s.columns, 8);
+  MmaTile best{};
+  double least = 0;
+  for (const int64_t warp_rows : {16, 32, 64}) {
+    for (const int64_t warp_columns : {8, 16, 32, 64}) {
+      if (rows % warp_rows != 0 || columns % warp_columns != 0) continue;
+      const int64_t parts = rows / warp_rows * (columns / warp_columns);
+      for (int64_t slices = 1; slices <= 8; slices *= 2) {
+        if (parts * slices > kWarps || s.k / 16 % slices != 0) continue;
+        const auto steps = static_cast<double>(s.k / 16 / slices);
+        const auto mmas = static_cast<double>(warp_rows / 16 * warp_columns / 8);
+        const auto fragments = static_cast<double>(warp_rows / 16 + warp_columns / 16 + 1);
+        const double cost =
+            steps * (mmas * 9 + fragments * 8 + 10) + 60.0 * static_cast<double>(slices);
+        if (best.rows != 0 && cost >= least) continue;
+        least = cost;
+        best = {rows, columns, warp_rows, warp_columns, slices, s.k, swapped, 1};
+      }
+    }
+  }
+  if (best.rows == 0) throw Refusal{"a block's part of a matrix product is too large"};
+  s.tile = best;
+  s.slices = best.slices;
+  const MmaProblem problem{
+      product_of(body_, body_.op(s.op)), {s.a.k_fastest, true}, {s.b.k_fastest, true}};
+  for (ChainOperand* x : {&s.a, &s.b}) {
+    x->room = (x->outer == 'm') == swapped ? columns : rows;
+    const MmaOperand& how = x->outer == 'm' ? problem.a : problem.b;
+    x->stride = row_stride(problem, how, x->room, s.k);
+    x->elements = tile_elements(problem, how, x->room, s.k);
+  }
+  s.pitch = (swapped ? rows : columns) + 4;
+  s.plane = (swapped ? columns : rows) * s.pitch;
+}
+
+void ChainPlan::lay_out_simt(ChainStage& s) {
+  for (ChainOperand* x : {&s.a, &s.b}) {
+    // Rows apart by an odd number of 16 bytes begin in different banks.
+    const int64_t length = up_to(x->k_fastest ? s.k : x->side, 16 / x->element_bytes);
+    x->stride = length + 16 / x->element_bytes;
+    x->elements = (x->k_fastest ? x->side : s.k) * x->stride;
+  }
+  s.pitch = s.columns + 4;
+  s.plane = s.rows * s.pitch;
+  if (s.b.k_fastest) return;  // a few threads side by side share the terms of each element
+  if (s.columns % 4 == 0 && s.rows * s.columns >= 4 * kThreads) s.thread_columns = 4;
+  for (const int64_t rows : {8, 4, 2}) {
+    if (s.rows % rows == 0 && s.rows / rows * (s.columns / s.thread_columns) >= kThreads) {
+      s.thread_rows = rows;
+      break;
+    }
+  }
+  const int64_t parts = s.rows / s.thread_rows * (s.columns / s.thread_columns);
+  const int64_t most = std::min<int64_t>(8, std::max<int64_t>(1, s.k / 8));
+  s.slices = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(kThreads / parts, 1, most))));
+}
+
+/// The blocks of the first columns must have every element of an earlier result once.
+void ChainPlan::check_extras() {
+  for (Extra& e : extras) {
+    const auto it = boxes_.find(e.sink.value);
+    if (it == boxes_.end()) throw Refusal{"a result before the last serves no block alone"};
+    e.box = it->second;
+    const std::vector<int64_t> whole = body_.type(e.sink.value).shape.extents();
+    std::vector<Index> needed;
+    for (const Index i : batch_at_) needed.push_back(i);
+    needed.push_back(m0_);
+    std::erase(needed, pool_.constant(0));
+    for (size_t d = 0; d < whole.size(); ++d) {
+      const auto at = std::find(needed.begin(), needed.end(), e.box.base[d]);
+      if (at == needed.end()) {
+        if (e.box.base[d] != pool_.constant(0) || e.box.extents[d] != whole[d]) {
+          throw Refusal{"blocks would not have an earlier result's elements once each"};
+        }
+        continue;
+      }
+      const int64_t each = *at == m0_ ? tile_.rows : 1;
+      const int64_t reach = pool_.max(*at) + each;
+      if (e.box.extents[d] != each || reach != whole[d]) {
+        throw Refusal{"blocks would not have an earlier result's elements once each"};
+      }
+      needed.erase(at);
+    }
+    if (!needed.empty())
+      throw Refusal{"several blocks would have the same part of an earlier result"};
+  }
+}
+
+void ChainPlan::place_memory() {
+  const auto take = [&](int64_t bytes) {
+    const int64_t at = shared_bytes;
+    shared_bytes = up_to(at + bytes, 16);
+    return at;
+  };
+  for (ChainStage& s : stages) {
+    if (s.is_dot) {
+      s.a.offset = take(s.a.bytes());
+      if (!s.b.streamed) s.b.offset = take(s.b.bytes());
+    }
+    if (s.is_dot || s.stored) s.offset = take(s.bytes);
+  }
+}
+
+}  // namespace braid::kernels

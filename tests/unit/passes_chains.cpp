@@ -1,0 +1,134 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "passes/check.hpp"
+#include "passes/pipeline.hpp"
+#include "passes/recompute_rows.hpp"
+#include "passes_help.hpp"
+
+namespace braid::test {
+namespace {
+
+using ir::ValueId;
+
+Program planned(const ir::Graph& g, bool chain = true) {
+  Options o;
+  o.chain = chain;
+  o.verify = true;
+  return run_passes(g, o).program;
+}
+
+/// The families of the nodes in launch order, "row dot chain".
+std::string families(const Program& p) {
+  std::string text;
+  for (const Node& n : p.bodies.at(0).nodes) {
+    text += (text.empty() ? "" : " ") + p.kernels[n.kernel].family;
+  }
+  return text;
+}
+
+ValueId weight(Maker& m, const std::string& name, int64_t k, int64_t n) {
+  return m.weight(name, {k, n});
+}
+
+/// The mean is taken from every row.
+ValueId centred(Maker& m, ValueId x, int64_t rows, int64_t columns) {
+  const ValueId mean = m.map(Fn::mul, {m.reduce(Fn::add, x, m.last_axis(x)),
+                                       m.splat({rows}, 1.0 / static_cast<double>(columns))});
+  return m.map(Fn::sub, {x, m.broadcast(mean, {rows, columns}, {0})});
+}
+
+}  // namespace
+
+TEST_CASE("chain: products, and reductions in front of them, become one kernel") {
+  Maker m;
+  const ValueId x = m.input("x", {4, 64});
+  const ValueId h = m.map(Fn::relu, {m.dot(centred(m, x, 4, 64), weight(m, "w", 64, 64))});
+  m.output("y", m.dot(h, weight(m, "v", 64, 32)));
+  CHECK(families(planned(m.g)) == "chain");
+  CHECK(families(planned(m.g, false)) == "row dot dot");
+  CHECK(check(planned(m.g)).empty());
+}
+
+TEST_CASE("chain: what others need of the first kernel is stored by the joined one") {
+  Maker m;
+  const ValueId x = m.input("x", {4, 64});
+  const ValueId norm = centred(m, x, 4, 64);
+  const ValueId y = m.dot(norm, weight(m, "w", 64, 64));
+  m.output("y", y);
+  m.output("norm", norm);
+  const Program p = planned(m.g);
+  CHECK(families(p) == "chain");
+  CHECK(check(p).empty());
+  CHECK(p.kernels[0].args.size() == 4);
+}
+
+TEST_CASE("chain: nobody waits longer than before") {
+  // The second product could start with the first one.
+  Maker m;
+  const ValueId x = m.input("x", {32, 64});
+  const ValueId norm = centred(m, x, 32, 64);
+  m.output("y", m.dot(norm, weight(m, "w", 64, 64)));
+  m.output("z", m.dot(m.map(Fn::exp, {norm}), weight(m, "v", 64, 48)));
+  CHECK(families(planned(m.g)).find("row") == 0);
+}
+
+TEST_CASE("chain: a product whose results alone meet another's runs beside it") {
+  Maker m;
+  const ValueId x = m.input("x", {32, 64}), z = m.input("z", {32, 64});
+  const ValueId a = m.dot(x, weight(m, "w", 64, 64));
+  const ValueId b = m.map(Fn::exp, {m.dot(z, weight(m, "v", 64, 64))});
+  m.output("y", m.add(a, b));
+  CHECK(families(planned(m.g)) == "dot dot");
+}
+
+TEST_CASE("chain: large products stay apart") {
+  Maker m;
+  const ValueId x = m.input("x", {512, 512});
+  const ValueId h = m.dot(x, weight(m, "w", 512, 512));
+  m.output("y", m.dot(h, weight(m, "v", 512, 512)));
+  CHECK(families(planned(m.g)) == "dot dot");
+}
+
+TEST_CASE("chain: a group is never joined around another") {
+  // softmax(h) is between the products, and reads what the first one makes.
+  Maker m;
+  const ValueId x = m.input("x", {4, 32});
+  const ValueId h = m.dot(x, weight(m, "w", 32, 32));
+  const ValueId beside = m.reshape(m.reduce(Fn::max, h, 1), {1, 32});
+  const ValueId g = m.map(Fn::mul, {h, m.broadcast(m.reshape(beside, {32}), {4, 32}, {1})});
+  m.output("y", m.dot(g, weight(m, "v", 32, 32)));
+  const Program p = planned(m.g);
+  CHECK(check(p).empty());
+}
+
+TEST_CASE("recompute: a norm of few rows in front of several products is one for each") {
+  const auto dots_behind = [](int64_t rows) {
+    Maker m;
+    const ValueId x = m.input("x", {rows, 64});
+    const ValueId norm = centred(m, x, rows, 64);
+    for (const char* name : {"q", "k", "v"}) m.output(name, m.dot(norm, weight(m, name, 64, 64)));
+    ir::Graph g = m.g;
+    repeat_rows(g);
+    return std::count_if(g.ops().begin(), g.ops().end(),
+                         [](const ir::Op& op) { return op.kind == ir::OpKind::reduce; });
+  };
+  CHECK(dots_behind(1) == 3);
+  CHECK(dots_behind(kMostRowsRepeated) == 3);
+  CHECK(dots_behind(kMostRowsRepeated + 1) == 1);
+}
+
+TEST_CASE("recompute: a norm that somebody else reads is computed once") {
+  Maker m;
+  const ValueId x = m.input("x", {1, 64});
+  const ValueId norm = centred(m, x, 1, 64);
+  for (const char* name : {"q", "k"}) m.output(name, m.dot(norm, weight(m, name, 64, 64)));
+  m.output("n", m.map(Fn::exp, {norm}));
+  ir::Graph g = m.g;
+  repeat_rows(g);
+  CHECK(g.ops().size() == m.g.ops().size());
+}
+
+}  // namespace braid::test
