@@ -1,11 +1,12 @@
 """PyTorch as a peer: what peer.py calls."""
 
 import ctypes
+import importlib
 import json
 import time
 
 from files import SETS, weights_file
-from peers import EAGER, GRAPH, REDUCED, TUNED, Missing, Steps, medians
+from peers import COMPILED_AHEAD, EAGER, GRAPH, REDUCED, TUNED, Missing, Steps, medians
 from tensors import read_inputs, read_safetensors
 
 try:
@@ -23,6 +24,8 @@ def start(peer, workload, cpu):
     if not cpu and not torch.cuda.is_available():
         raise Missing("torch finds no GPU")
     DEVICE = "cpu" if cpu else "cuda"
+    if peer in COMPILED_AHEAD:
+        importlib.import_module("torch._inductor.compile_fx")  # takes seconds, is no part of a build
     # f32 is f32: no TF32 anywhere.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
