@@ -10,8 +10,6 @@ JAX, JAX_BUFFERS = "jax.jit", "jax.jit in command buffers"
 FAST = [EAGER, GRAPH, REDUCED, JAX]
 ALL = [EAGER, GRAPH, REDUCED, TUNED, JAX, JAX_BUFFERS]
 ON_CPU = [EAGER, JAX]
-# These compile many kernels, on all cores, and measure which are the fastest.
-COMPILED_AHEAD = [REDUCED, TUNED]
 
 
 class Missing(Exception):

@@ -6,7 +6,7 @@ import json
 import time
 
 from files import SETS, weights_file
-from peers import COMPILED_AHEAD, EAGER, GRAPH, REDUCED, TUNED, Missing, Steps, medians
+from peers import EAGER, GRAPH, REDUCED, TUNED, Missing, Steps, medians
 from tensors import read_inputs, read_safetensors
 
 try:
@@ -24,7 +24,7 @@ def start(peer, workload, cpu):
     if not cpu and not torch.cuda.is_available():
         raise Missing("torch finds no GPU")
     DEVICE = "cpu" if cpu else "cuda"
-    if peer in COMPILED_AHEAD:
+    if peer in (REDUCED, TUNED):
         importlib.import_module("torch._inductor.compile_fx")  # takes seconds, is no part of a build
     # f32 is f32: no TF32 anywhere.
     torch.backends.cuda.matmul.allow_tf32 = False

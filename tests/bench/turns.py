@@ -7,6 +7,7 @@ on its standard input, does its work with the machine to itself, and prints one 
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ class Turn:
         with open(log, "wb") as errors:
             self.process = subprocess.Popen([str(word) for word in command], env=environment,
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=errors, bufsize=0)
+                                            stderr=errors, bufsize=0, start_new_session=True)
 
     def ready(self, seconds):
         """Waits until it is, or has answered without a turn."""
@@ -54,6 +55,7 @@ class Turn:
         except subprocess.TimeoutExpired:
             self.stop(f"took over {seconds:.0f} s")
             return
+        self.kill()
         try:
             self.answer = json.loads(before + out)
         except ValueError:
@@ -64,28 +66,40 @@ class Turn:
     def stop(self, why):
         """Ends it unless it has answered; `why` is its answer then."""
         if self.answer is None:
-            self.process.kill()
+            self.kill()
             self.process.communicate()
             self.answer = {"failed": why}
 
+    def kill(self):
+        """With all that it started: workers of torch's compiler outlive it, hold its pipes, and
+        would compute beside the next."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
 
 def side_by_side(commands, seconds):
-    """Runs pairs of a command and its environment all at once, as many as there are cores. Returns
-    for each what it printed as JSON, or {"failed": why}; none starts or goes on after `seconds`."""
+    """Runs triples of a command, its environment and the file of its log all at once, as many as
+    there are cores. Returns for each what it printed as JSON, or {"failed": why}; none starts or
+    goes on after `seconds`."""
     end = time.monotonic() + seconds
+    started = []
 
-    def one(command, environment):
+    def one(triple):
         left = end - time.monotonic()
         if left <= 0:
             return {"failed": "no time was left"}
-        try:
-            done = subprocess.run([str(word) for word in command], env=environment, timeout=left,
-                                  capture_output=True, stdin=subprocess.DEVNULL)
-            return json.loads(done.stdout)
-        except subprocess.TimeoutExpired:
-            return {"failed": f"took over {left:.0f} s"}
-        except ValueError:
-            return {"failed": f"exit code {done.returncode}"}
+        turn = Turn(*triple)
+        started.append(turn)
+        turn.finish(b"", None, left)
+        return turn.answer
 
     with ThreadPoolExecutor(max(1, min(len(commands), os.cpu_count() or 1))) as pool:
-        return list(pool.map(lambda pair: one(*pair), commands))
+        try:
+            return list(pool.map(one, commands))
+        except BaseException:  # by Ctrl-C too
+            end = 0
+            for turn in started:
+                turn.kill()
+            raise
