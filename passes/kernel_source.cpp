@@ -14,9 +14,9 @@
 namespace braid {
 namespace {
 
-/// Parsing the prelude costs as much as a small kernel, and modules compile side by side: a few
-/// kernels each serve both.
-constexpr size_t kKernelsPerModule = 6;
+/// Modules compile side by side, 50 to 100 ms a product, and each costs 20 ms more for NVRTC's
+/// start and the prelude: two kernels each leave few cores idle and waste little of one.
+constexpr size_t kKernelsPerModule = 2;
 
 /// Where the model asks for what no kernel can do.
 [[noreturn]] void refuse(const Program& p, uint32_t kernel, const std::string& why) {

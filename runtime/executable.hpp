@@ -20,6 +20,10 @@
 
 namespace braid {
 
+namespace runtime {
+class KernelTimer;
+}
+
 /// The result of one launch. Waiting twice is fine; dropping a ticket is fine too.
 class Ticket {
  public:
@@ -138,6 +142,7 @@ class Executable {
   struct Impl;
 
  private:
+  friend class runtime::KernelTimer;
   std::unique_ptr<Impl> impl_;
 };
 

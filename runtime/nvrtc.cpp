@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "ir/diagnostic.hpp"
 #include "runtime/cuda_library.hpp"
 #include "runtime/nvrtc_user.hpp"
+#include "runtime/nvrtc_version.hpp"
 
 namespace braid::runtime {
 namespace {
@@ -112,9 +114,39 @@ std::vector<std::string> compile_options(std::string_view arch) {
   return {fmt::format("--gpu-architecture={}", arch), "--std=c++17", "--minimal", "--no-cache"};
 }
 
-std::string key_of(const Module& m) {
-  return fmt::format("nvrtc {}.{} {}\n{}", library().info.major, library().info.minor,
+std::string key_of(const Module& m, const NvrtcVersion& version) {
+  return fmt::format("nvrtc {}.{} {}\n{}", version.major, version.minor,
                      fmt::join(compile_options(m.arch), " "), m.source);
+}
+
+NvrtcVersion loaded_version() { return {library().info.major, library().info.minor}; }
+
+void note_loaded(const Cache& cache) {
+  Dl_info found{};
+  if (::dladdr(reinterpret_cast<const void*>(library().version), &found) != 0 && found.dli_fname) {
+    note_version(cache, candidates(), loaded_version(), found.dli_fname);
+  }
+}
+
+/// The images of these modules if the cache has all of them, without loading NVRTC, which takes
+/// longer than all else then.
+std::optional<std::vector<std::vector<std::byte>>> all_cached(const Program& program,
+                                                              const std::vector<uint32_t>& work,
+                                                              const Cache& cache,
+                                                              const NvrtcVersion& version) {
+  std::vector<std::vector<std::byte>> images;
+  for (const uint32_t m : work) {
+    const Module& module = program.modules[m];
+    // Code of the user's may take headers of NVRTC's toolkit.
+    auto image = module.file.empty() ? cache.get(key_of(module, version)) : std::nullopt;
+    if (!image) return {};
+    images.push_back(std::move(*image));
+  }
+  return images;
+}
+
+[[noreturn]] void cancelled() {
+  throw Error(Diagnostic{.code = "E0703", .message = "compilation was cancelled"});
 }
 
 std::string module_name(const Program& p, uint32_t module) {
@@ -191,13 +223,27 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
     if (program.modules[m].image.empty()) work.push_back(m);
   }
   if (work.empty()) return stats;
+  const auto total = static_cast<int64_t>(work.size());
+  const std::optional<NvrtcVersion> noted = noted_version(cache, candidates());
+  if (auto images = noted ? all_cached(program, work, cache, *noted) : std::nullopt) {
+    for (size_t i = 0; i < work.size(); ++i) {
+      program.modules[work[i]].image = std::move((*images)[i]);
+      ++stats.from_cache;
+      if (progress && !progress(stats.from_cache, total)) cancelled();
+    }
+    return stats;
+  }
+  // What takes longest first, so that no thread is left with it at the end.
+  std::stable_sort(work.begin(), work.end(), [&](uint32_t a, uint32_t b) {
+    return program.modules[a].source.size() > program.modules[b].source.size();
+  });
 
   std::mutex mutex;  // guards stats, done, failure, mistakes and the progress callback
   std::exception_ptr failure;
   int64_t done = 0;
   std::atomic<size_t> next{0};
   std::map<uint32_t, std::vector<Diagnostic>> mistakes;  // by module, in the user's code
-  nvrtc();
+  const NvrtcVersion version = loaded_version();
 
   const auto one = [&](uint32_t m) {
     Module& module = program.modules[m];
@@ -212,7 +258,7 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
         return;
       }
     } else {
-      const std::string key = key_of(module);
+      const std::string key = key_of(module, version);
       auto image = cache.get(key);
       cached = image.has_value();
       module.image = cached ? std::move(*image)
@@ -226,9 +272,7 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
       for (const Kernel& k : program.kernels) stats.kernels_compiled += k.module == m;
     }
     ++done;
-    if (progress && !progress(done, static_cast<int64_t>(work.size()))) {
-      throw Error(Diagnostic{.code = "E0703", .message = "compilation was cancelled"});
-    }
+    if (progress && !progress(done, total)) cancelled();
   };
   const auto worker = [&] {
     for (size_t i = next++; i < work.size(); i = next++) {
@@ -252,6 +296,7 @@ CompileStats compile_modules(Program& program, const Cache& cache, int threads,
   std::vector<Diagnostic> all;
   for (auto& [m, list] : mistakes) all.insert(all.end(), list.begin(), list.end());
   if (!all.empty()) throw Error(std::move(all));
+  if (!noted || noted->major != version.major || noted->minor != version.minor) note_loaded(cache);
   return stats;
 }
 

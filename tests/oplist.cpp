@@ -26,6 +26,7 @@ std::vector<OpCase> OpList::run() {
   random_shapes();
   grouped();
   selections();
+  odd_sizes();
   return std::move(cases_);
 }
 

@@ -119,6 +119,12 @@ class OpList {
   void selections();
   // oplist_group.cpp
   void grouped();
+  // oplist_odd.cpp
+  void odd_sizes();
+  void odd_maps();
+  void odd_reductions();
+  void odd_dots();
+  void odd_selections();
   // oplist_shapes.cpp
   void random_shapes();
   Extents any_extents(int64_t min_rank, int64_t limit);

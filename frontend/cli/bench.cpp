@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "frontend/cli/bench_kernels.hpp"
 #include "frontend/cli/cli.hpp"
 #include "frontend/npy.hpp"
 #include "runtime/measure.hpp"
@@ -99,6 +100,14 @@ class Measurement {
                                   feed == Feed::same ? nullptr : &inputs_, feed);
     state_.restore();
     return row;
+  }
+
+  std::vector<runtime::KernelTime> kernels() {
+    inputs_.run(0, Feed::copy);
+    state_.restore();
+    std::vector<runtime::KernelTime> times = runtime::time_kernels(executable_, seconds_);
+    state_.restore();
+    return times;
   }
 
  private:
@@ -212,6 +221,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   const std::optional<GraphOnly> alone = graph_only(p);
 
   std::vector<Row> rows;
+  std::vector<runtime::KernelTime> kernels;
   Agreement agreement;
   {
     Measurement m(executable, store, sets, a);
@@ -224,16 +234,19 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
       rows.push_back(m.time("copy", LaunchMode::graph, Feed::copy));
     }
     rows.push_back(alone ? Row{"stream", {}, alone->why} : m.time("stream", LaunchMode::stream));
+    if (a.kernels) kernels = m.kernels();
     agreement.add("bind, measured", m.outputs(Feed::bind, LaunchMode::graph));
   }
   messages.finish(executable);
   if (a.json) {
     Json j = json_of(p, device, rows, sets.size());
+    if (a.kernels) j["each_kernel"] = kernels_json(p, kernels, !a.dry);
     j["differs"] = agreement.differs;
     j["messages"] = {{"delivered", messages.delivered()}, {"lost", executable.dropped_messages()}};
     print_out(j.dump(2) + "\n");
   } else {
     print_out(text_of(p, device, rows));
+    if (a.kernels) print_out(kernels_text(p, kernels, !a.dry));
   }
   for (size_t i = 0; i < written.size(); ++i) {
     for (const NamedFile& f : written[i]) write_npy(f.file, agreement.outputs[i].at(f.name));

@@ -122,7 +122,7 @@ struct BenchArgs {
   int64_t fresh = 0;                         // sets of inputs; 0: only what stays bound is measured
   uint64_t seed = 1;
   double seconds = 1.0;
-  bool json = false, dry = false;
+  bool json = false, dry = false, kernels = false;
   std::string messages = "count";
 };
 

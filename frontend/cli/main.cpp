@@ -305,6 +305,8 @@ void add_commands(CLI::App& app, Arguments& a, std::function<int()>& chosen) {
        "on the device")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{64}));
+  c->add_flag("--kernels", a.bench.kernels,
+              "also each kernel by itself, beside its predicted time");
   c->add_flag("--dry", a.bench.dry,
               "on the simulator, without times: do all ways to launch agree?");
   c->add_option("--seed", a.bench.seed, "of random inputs and params (default 1)")

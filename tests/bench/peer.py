@@ -1,7 +1,8 @@
 """One peer on one workload, in a process of its own, which prints JSON for `run`.
 
-usage: peer.py PEER WORKLOAD FOLDER [--seconds S] [--cpu] [--build-only]
-FOLDER holds the weights, inputs and expected outputs that `run` wrote.
+usage: peer.py PEER WORKLOAD FOLDER [--seconds S] [--cpu] [--build-only] [--turn]
+FOLDER holds the weights, inputs and expected outputs that `run` wrote. With --turn it imports and
+loads, says so, and waits: building measures what is fast, and needs the machine to itself.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from files import SETS, expected_file
 from peers import ALL, JAX, JAX_BUFFERS, Missing
+from turns import wait_for_turn
 from workloads import BY_NAME
 
 
@@ -43,7 +45,7 @@ def check(steps, library, expected):
     return max(worst, relative_error(library.to_numpy(steps.same()), expected[0]))
 
 
-def run_peer(args):
+def run_peer(args, my_turn):
     if args.peer in (JAX, JAX_BUFFERS):
         import jax_peer as library
     else:
@@ -52,6 +54,7 @@ def run_peer(args):
     library.start(args.peer, workload, args.cpu)
     model, inputs = library.load(args.peer, workload, args.folder)
 
+    my_turn()
     start = time.perf_counter()
     steps = library.build(args.peer, model, inputs)
     library.wait(steps.same())
@@ -80,10 +83,18 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--cpu", action="store_true", help="no times: is the output right?")
     parser.add_argument("--build-only", action="store_true")
+    parser.add_argument("--turn", action="store_true")
     args = parser.parse_args()
+    stdout = sys.stdout
+
+    def my_turn():
+        if args.turn:
+            with contextlib.redirect_stdout(stdout):
+                wait_for_turn()
+
     try:
         with contextlib.redirect_stdout(sys.stderr):  # stdout is the JSON alone
-            result = run_peer(args)
+            result = run_peer(args, my_turn)
     except Missing as why:
         result = {"peer": args.peer, "skipped": str(why)}
     except Exception as why:  # whatever a library throws is the peer's result

@@ -74,6 +74,8 @@ def remarks(entry):
     for who, result in [("Braid", entry["braid"])] + [(p["peer"], p) for p in entry["peers"]]:
         if "failed" in result:
             found.append(f"{entry['name']}: {who} failed: {result['failed']}")
+        elif "left_out" in result:
+            found.append(f"{entry['name']}: {who} was not run: {result['left_out']}")
         elif is_wrong(result, entry["tolerance"]):
             found.append(f"{entry['name']}: {who} is WRONG: relative error {result['error']:.1e}, "
                          f"allowed {entry['tolerance']:.0e}")

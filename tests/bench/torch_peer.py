@@ -1,6 +1,7 @@
 """PyTorch as a peer: what peer.py calls."""
 
 import ctypes
+import importlib
 import json
 import time
 
@@ -23,6 +24,8 @@ def start(peer, workload, cpu):
     if not cpu and not torch.cuda.is_available():
         raise Missing("torch finds no GPU")
     DEVICE = "cpu" if cpu else "cuda"
+    if peer in (REDUCED, TUNED):
+        importlib.import_module("torch._inductor.compile_fx")  # takes seconds, is no part of a build
     # f32 is f32: no TF32 anywhere.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False

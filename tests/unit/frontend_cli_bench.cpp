@@ -145,3 +145,55 @@ TEST_CASE("bench refuses inputs and outputs that do not fit") {
   expect(b.braid("bench m.toml --dry --fresh 65"), 2, "--fresh");
   if (!gpu_is_there(b)) expect(b.braid("bench m.toml --fresh 2"), 3, "bench needs a GPU");
 }
+
+TEST_CASE("bench --kernels lists each kernel by itself, what costs most first") {
+  const Bench b;
+  const json j = bench_json(b, "m.toml --kernels");
+  const json& kernels = j.at("each_kernel");
+  REQUIRE(kernels.size() == 2);
+  double before = 1e9;
+  for (const json& k : kernels) {
+    CHECK(k.at("uses") == 1);
+    CHECK(k.at("launches") == 1);
+    CHECK(k.at("measured_us").is_null());
+    CHECK(!k.contains("left_out"));
+    CHECK(k.at("predicted_us") > 0.5);  // of which the edge is half a microsecond
+    CHECK(k.at("predicted_us") <= before);
+    before = k.at("predicted_us");
+  }
+  CHECK(kernels[0].at("family") != kernels[1].at("family"));
+  CHECK(j.at("differs") == "");
+  CHECK(!bench_json(b, "m.toml").contains("each_kernel"));
+
+  const Bench::Result r = b.braid("bench m.toml --kernels --dry");
+  CHECK(r.code == 0);
+  for (const json& k : kernels) CHECK(has(r.out, "  " + k.at("symbol").get<std::string>() + "  "));
+  CHECK(has(r.out, "all, times uses"));
+  CHECK(!has(b.braid("bench m.toml --dry").out, "times uses"));
+}
+
+TEST_CASE("bench --kernels says which kernels it leaves out, and keeps the state as it was") {
+  const Bench b;
+  write_text(b.at("n.toml"), kNodes);
+  const json nodes = bench_json(b, "n.toml --kernels").at("each_kernel");
+  REQUIRE(!nodes.empty());
+  CHECK(nodes.back().at("left_out") == "it sets the value of a conditional node");
+  CHECK(nodes.back().at("launches") == 0);
+  CHECK(has(b.braid("bench n.toml --kernels --dry").out,
+            "left out: it sets the value of a conditional node"));
+
+  write_text(b.at("s.toml"), R"(format = 1
+[inputs]
+x = { dtype = "f32", shape = [4] }
+[params]
+total = { dtype = "f32", shape = [4], init = "zeros" }
+[graph]
+nodes = [
+  { out = "next", op = "add", in = ["x", "total"] },
+  { assign = "total", in = ["next"], out = "now" },
+]
+[outputs]
+y = "now"
+)");
+  CHECK(bench_json(b, "s.toml --kernels").at("differs") == "");
+}

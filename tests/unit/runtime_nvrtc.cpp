@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "ir/diagnostic.hpp"
 #include "runtime/nvrtc.hpp"
+#include "runtime/nvrtc_version.hpp"
 #include "temp_folder.hpp"
 
 using namespace braid;
@@ -243,4 +245,72 @@ TEST_CASE("a progress callback that throws stops the work with what it threw") {
   struct Mine {};
   CHECK_THROWS_AS(compile_modules(p, Cache(), 3, [](int64_t, int64_t) -> bool { throw Mine(); }),
                   Mine);
+}
+
+TEST_CASE("the version of NVRTC is noted, and forgotten with the file it was found in") {
+  const TempFolder folder;
+  const Cache cache(folder.path + "/cache");
+  const std::string file = folder.path + "/libnvrtc.so";
+  std::ofstream(file) << "a library";
+  CHECK(!noted_version(cache, {file}));
+  note_version(cache, {file}, {13, 2}, file);
+  REQUIRE(noted_version(cache, {file}));
+  CHECK(noted_version(cache, {file})->major == 13);
+  CHECK(noted_version(cache, {file})->minor == 2);
+  CHECK(!noted_version(cache, {file, "another"}));
+  CHECK(!noted_version(Cache(), {file}));
+  std::ofstream(file) << "a longer library";
+  CHECK(!noted_version(cache, {file}));
+  note_version(cache, {file}, {13, 3}, file);
+  CHECK(noted_version(cache, {file})->minor == 3);
+  fs::remove(file);
+  CHECK(!noted_version(cache, {file}));
+  note_version(cache, {file}, {13, 4}, file);  // nothing to know it by
+  CHECK(!noted_version(cache, {file}));
+}
+
+TEST_CASE("NVRTC is not loaded where the cache has every module") {
+  const TempFolder folder;
+  const Cache cache(folder.path + "/cache");
+  const std::string file = folder.path + "/no_library.so";  // loading it would fail
+  std::ofstream(file) << "text";
+  const char* before = std::getenv("BRAID_NVRTC");
+  const std::string kept = before ? before : "";
+  ::setenv("BRAID_NVRTC", file.c_str(), 1);
+  note_version(cache, {file}, {99, 1}, file);
+  Program p = modules(2);
+  const std::vector<std::byte> image(5, std::byte{42});
+  for (const Module& m : p.modules) {
+    cache.put("nvrtc 99.1 --gpu-architecture=sm_90 --std=c++17 --minimal --no-cache\n" + m.source,
+              image);
+  }
+  std::vector<int64_t> seen;
+  const CompileStats s = compile_modules(p, cache, 0, [&](int64_t done, int64_t total) {
+    CHECK(total == 2);
+    seen.push_back(done);
+    return true;
+  });
+  CHECK(s.from_cache == 2);
+  CHECK(s.compiled == 0);
+  CHECK(seen == std::vector<int64_t>{1, 2});
+  for (const Module& m : p.modules) CHECK(m.image == image);
+  Program q = modules(2);
+  CHECK(message_of<Error>(q, cache, 0, [](int64_t, int64_t) { return false; }).find("cancelled") !=
+        std::string::npos);
+  before ? ::setenv("BRAID_NVRTC", kept.c_str(), 1) : ::unsetenv("BRAID_NVRTC");
+}
+
+TEST_CASE("a wrong note of NVRTC's version is mended by the first compile that loads it") {
+  if (!have_nvrtc()) return;
+  const TempFolder folder;
+  const Cache cache(folder.path);
+  const char* set = std::getenv("BRAID_NVRTC");
+  if (set && *set) return;  // then what is searched for is not what was loaded
+  ::setenv("BRAID_NVRTC", nvrtc().path.c_str(), 1);
+  note_version(cache, {nvrtc().path}, {99, 1}, nvrtc().path);
+  Program p = modules(1);
+  compile_modules(p, cache);
+  CHECK(is_elf(p.modules[0].image));
+  CHECK(noted_version(cache, {nvrtc().path})->major == nvrtc().major);
+  ::unsetenv("BRAID_NVRTC");
 }
