@@ -36,7 +36,8 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
     return emit_dot_mma(body, signature, dot, sinks, symbol,
                         [&](const MmaProblem& p) { return choose_mma_tile(p, target); });
   }
-  return emit_dot_simt(body, signature, dot, sinks, symbol, target);
+  return emit_dot_simt(body, signature, dot, sinks, symbol,
+                       [&](const SimtProblem& p) { return choose_simt_tile(p, target); });
 }
 
 Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
@@ -44,9 +45,8 @@ Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
-  const Product product = product_of(body, dot);
-  return wants_mma(product) ? dot_mma_work(body, signature, dot, sinks, target)
-                            : dot_simt_work(product, target, parts);
+  return wants_mma(product_of(body, dot)) ? dot_mma_work(body, signature, dot, sinks, target)
+                                          : dot_simt_work(body, signature, dot, sinks, target);
 }
 
 std::string dot_refuses(const ir::Graph& body) {
