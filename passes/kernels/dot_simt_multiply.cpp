@@ -63,40 +63,22 @@ std::string factor(const Side& s) {
   return {};
 }
 
-/// Whether the lanes that read at once, half a warp, find their packs in different banks: the most
-/// that any group of banks has to give.
-int64_t conflicts(const SimtTile& t, char outer, bool k_fastest, int64_t stride) {
-  constexpr int64_t kLanes = 16, kGroups = 8;
-  int64_t worst = 0;
-  std::vector<int64_t> seen;
-  for (int64_t lane = 0; lane < kLanes; ++lane) {
-    const int64_t within = lane % t.lanes(), k = lane / t.lanes() * kPack;
-    const int64_t along_n = t.bn / t.tn;
-    const int64_t o = outer == 'm' ? within / along_n : within % along_n;
-    const int64_t at = k_fastest ? o * stride + k : k * stride + o * kPack;
-    if (std::find(seen.begin(), seen.end(), at) == seen.end()) seen.push_back(at);
-  }
-  for (int64_t group = 0; group < kGroups; ++group) {
-    worst = std::max<int64_t>(worst, std::count_if(seen.begin(), seen.end(), [&](int64_t at) {
-                                return at / kPack % kGroups == group;
-                              }));
-  }
-  return worst;
-}
-
 }  // namespace
 
 int64_t row_stride(const SimtProblem& p, const SimtTile& t, char outer) {
+  // Half a warp reads at once, from eight banks of a pack each: rows by their distance, and of each
+  // slice packs that follow one another along k, or rows that lie four apart.
+  constexpr int64_t kHalf = 16, kBanks = 8;
   const DotOperand& x = outer == 'm' ? p.a : p.b;
   const int64_t length = x.k_fastest ? t.bk : outer == 'm' ? t.bm : t.bn;
-  const int64_t whole = divide_up(length, kPack) * kPack;
-  int64_t best = whole + kPack;
-  for (int64_t more = 2 * kPack; more <= 8 * kPack; more += kPack) {
-    if (conflicts(t, outer, x.k_fastest, whole + more) < conflicts(t, outer, x.k_fastest, best)) {
-      best = whole + more;
-    }
+  const int64_t slices = std::max<int64_t>(1, kHalf / t.lanes());
+  int64_t packs = divide_up(length, kPack);
+  if (x.k_fastest && slices > 1) {
+    while (packs % kBanks != slices % kBanks) ++packs;
+  } else {
+    packs += packs % 2 == 0 ? 1 : 0;
   }
-  return best;
+  return packs * kPack;
 }
 
 std::string element_place(const DotOperand& x, const SimtTile& t, char outer) {

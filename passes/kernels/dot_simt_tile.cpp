@@ -130,8 +130,12 @@ Work estimate_work(const SimtProblem& p, const SimtTile& t, const Target& target
 
 std::vector<SimtTile> simt_tiles(const SimtProblem& p, const Target& target) {
   std::vector<SimtTile> tiles;
-  const int64_t largest = p.may_split && has_clusters(target) ? kLargestCluster : 1;
+  const Product& d = p.product;
+  const bool clusters = p.may_split && has_clusters(target);
   for (SimtTile t : kTiles) {
+    const int64_t alone = d.batch * divide_up(d.m, t.bm) * divide_up(d.n, t.bn);
+    // Where tiles fill the SMs nothing is left to share.
+    const int64_t largest = clusters && alone < target.sms ? kLargestCluster : 1;
     for (t.split = 1; t.split <= largest; t.split *= 2) {
       for (t.teams = 1; t.teams <= kMostTeams; t.teams *= 2) {
         SimtTile fitted = t;
