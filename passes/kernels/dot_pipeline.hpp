@@ -19,6 +19,9 @@ struct DotOperand {
   int64_t vector = 1;     // elements of a copy
 };
 
+/// A kernel that multiplies chunk by chunk. Who derives from it sets `a_`, `b_` and the chunks, and
+/// writes `multiply`, a function of the first element of a stage, where a_'s part begins; b_'s
+/// stands at B_TILE, with rows A_STRIDE and B_STRIDE apart, the next stage at STAGE.
 class DotPipeline : public DotFrame {
  public:
   using DotFrame::DotFrame;
@@ -55,9 +58,9 @@ class DotPipeline : public DotFrame {
   };
   void set_chunks(Chunks chunks);
 
+  /// Defines how to fetch, begins with what is fixed, and waits for other kernels.
   void write_fetches();
   void write_first_chunks();
-  /// Calls multiply(first element of a stage) for every chunk.
   void write_main_loop();
 
   Side a_{'m', {}, {}, {}, {}}, b_{'n', {}, {}, {}, {}};
