@@ -36,9 +36,9 @@ class Joiner {
  public:
   Joiner(const ir::Graph& graph, const FuseFacts& facts, const Options& options, Fusion& fusion)
       : graph_(graph), facts_(facts), options_(options), fusion_(fusion) {
-    const Prices prices = options.pdl && has_programmatic_edges(options.target)
-                              ? with_early_starts(kPrices)
-                              : kPrices;
+    // Whether or not this program has such edges: they change no bits, and so no kernels.
+    const Prices prices =
+        has_programmatic_edges(options.target) ? with_early_starts(kPrices) : kPrices;
     edge_us_ = prices.chain_edge_us;
   }
 

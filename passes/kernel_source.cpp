@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -35,6 +36,29 @@ constexpr size_t kKernelsPerModule = 2;
   }
   d.suggestion = "make its extents smaller";
   throw Error(std::move(d));
+}
+
+/// Bytes of shared memory of which an SM has room for two blocks and not for three.
+uint32_t third_of_an_sm(const Target& target) {
+  const bool large = target.arch == "sm_90" || target.arch == "sm_100" || target.arch == "sm_103";
+  const uint32_t whole = (large ? 228 : 100) * 1024;
+  return whole / 3 / 1024 * 1024;  // beside the 1 KiB that every block has reserved
+}
+
+/// Kernels that start early. Their blocks come while those before still run, and go where room is:
+/// all that an idle SM can hold to that one, which then computes for the longest. So that they
+/// spread, products of one wave take as much shared memory as leaves room for one block of each
+/// kernel on an SM: a recommendation model took 47.4 us a step in place of 57.8.
+std::vector<bool> spread_kernels(const Program& p) {
+  std::vector<bool> spread(p.kernels.size(), false);
+  for (const Body& body : p.bodies) {
+    for (const Edge& e : body.edges) {
+      const uint32_t k = body.nodes[e.to].kernel;
+      if (e.kind != EdgeKind::programmatic || k == kNoKernel) continue;
+      spread[k] = p.kernels[k].family == "dot" || p.kernels[k].family == "chain";
+    }
+  }
+  return spread;
 }
 
 kernels::Emitted emit(const Program& p, uint32_t kernel, const Target& target) {
@@ -95,11 +119,15 @@ class Modules {
 
 void write_sources(Program& p, const Options& o) {
   Modules modules(p);
+  const std::vector<bool> spread = spread_kernels(p);
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     Kernel& k = p.kernels[i];
     if (k.code == Code::generated || k.code == Code::user) {
       const kernels::Emitted emitted = emit(p, static_cast<uint32_t>(i), o.target);
       k.launch = emitted.launch;
+      if (spread[i] && k.launch.grid[0] * k.launch.grid[1] <= static_cast<uint32_t>(o.target.sms)) {
+        k.launch.shared_bytes = std::max(k.launch.shared_bytes, third_of_an_sm(o.target));
+      }
       modules.add(k, emitted, o.target);
     }
     if (o.progress && !o.progress("kernel source", static_cast<int64_t>(i + 1),

@@ -16,7 +16,8 @@ constexpr double kStage = 80;         // barriers, addresses
 constexpr double kElement = 12;       // instructions to compute one element of an operand
 constexpr double kReduced = 8;        // the same of a reduction
 constexpr double kWarpReduce = 200, kBlockReduce = 280;
-constexpr double kIssue = 128;  // instructions of threads a cycle
+constexpr double kCluster = 700;  // to meet, and to send sums
+constexpr double kIssue = 128;    // instructions of threads a cycle
 
 /// What a block may have beside the kernel's own static memory.
 int64_t most_shared_bytes(const Target& target) {
@@ -70,7 +71,9 @@ double cycles_of(const ChainStage& s) {
 
 Work ChainPlan::work(const Target& target) const {
   const int64_t blocks_in_all = blocks() * signature_.parts;
-  const auto per_sm = static_cast<double>(divide_up(blocks_in_all, target.sms));
+  // Clusters of more than two blocks leave some SMs unused: 120 of 132 were found to do.
+  const int64_t sms = tile_.split > 2 ? std::max<int64_t>(1, target.sms * 10 / 11) : target.sms;
+  const auto per_sm = static_cast<double>(divide_up(blocks_in_all, sms));
   const auto busy = static_cast<double>(std::min<int64_t>(blocks_in_all, target.sms));
   double bytes = 0, stages_cycles = 0;
   for (const ChainStage& s : stages) {
@@ -83,8 +86,9 @@ Work ChainPlan::work(const Target& target) const {
   double stored = static_cast<double>(tile_.rows * tile_.columns);
   if (packed) stored /= kPack;
   const double stores = 60 * std::max(1.0, stored / static_cast<double>(kThreads));
+  const double cluster = tile_.split > 1 ? kCluster : 0;
   const double copies = bytes / std::min(kBytesPerSm, kBytesInAll / busy);
-  const double once = copies + stages_cycles + stores;
+  const double once = copies + stages_cycles + stores + cluster;
   const double spread = static_cast<double>(blocks_in_all) / target.sms;
   return {.blocks = blocks_in_all,
           .threads = static_cast<uint32_t>(kThreads),
@@ -103,6 +107,7 @@ std::unique_ptr<ChainPlan> ChainPlan::best(const ir::Graph& body, const Signatur
   }
   if (!root) throw Refusal{"it has no matrix product, which is the row family's"};
   const Product p = product_of(body, *root);
+  if (p.batch * p.m * p.n == 0) throw Refusal{"its last matrix product is empty"};
   const auto sides = [](int64_t extent, std::initializer_list<int64_t> wanted) {
     std::vector<int64_t> found;
     for (int64_t w : wanted) {
@@ -115,20 +120,27 @@ std::unique_ptr<ChainPlan> ChainPlan::best(const ir::Graph& body, const Signatur
   std::unique_ptr<ChainPlan> best;
   double least = 0;
   std::optional<Refusal> refusal;
+  const auto consider = [&](ChainTile tile) {
+    try {
+      auto plan = std::make_unique<ChainPlan>(body, signature, sinks, tile, may_stand_alone);
+      if (plan->shared_bytes > most_shared_bytes(target)) {
+        throw Refusal{"a block's part does not fit in shared memory"};
+      }
+      const double cycles = plan->work(target).cycles;
+      if (best && cycles >= least) return;
+      least = cycles;
+      best = std::move(plan);
+    } catch (const Refusal& r) {
+      if (!refusal) refusal = r;
+    }
+  };
   for (const int64_t rows : sides(p.m, {16, 32, 8, 1})) {
     for (const int64_t columns : sides(p.n, {p.n, 128, 64, 32, 16, 8})) {
-      try {
-        auto plan = std::make_unique<ChainPlan>(body, signature, sinks, ChainTile{rows, columns},
-                                                may_stand_alone);
-        if (plan->shared_bytes > most_shared_bytes(target)) {
-          throw Refusal{"a block's part does not fit in shared memory"};
+      const int64_t blocks = p.batch * signature.parts * (p.m / rows) * (p.n / columns);
+      for (const int64_t split : {1, 2, 4, 8}) {
+        if (split == 1 || (has_clusters(target) && blocks * split <= target.sms)) {
+          consider({rows, columns, split});
         }
-        const double cycles = plan->work(target).cycles;
-        if (best && cycles >= least) continue;
-        least = cycles;
-        best = std::move(plan);
-      } catch (const Refusal& r) {
-        if (!refusal) refusal = r;
       }
     }
   }

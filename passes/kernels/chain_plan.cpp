@@ -45,7 +45,10 @@ ChainPlan::ChainPlan(const ir::Graph& body, const Signature& signature,
     return "kept";
   });
   place_results(sinks);
-  early = packed && reads_ahead_ && tile_.rows * tile_.columns <= kPack * kThreads;
+  early = packed && reads_ahead_ && tile_.packs() <= kThreads * tile_.split;
+  if (tile_.split > 1 && (!early || tile_.packs() % tile_.split != 0)) {
+    throw Refusal{"its results are not shared out among the blocks of a cluster"};
+  }
   for (size_t i = body.ops().size(); i-- > 0;) {
     const ir::Op& op = body.ops()[i];
     if (needed_[op.result.index] && is_anchor(op)) add_stage({static_cast<uint32_t>(i)});
@@ -85,7 +88,8 @@ void ChainPlan::find_ops(const std::vector<Sink>& sinks, bool may_stand_alone) {
   const Index batch = pool_.variable("batch", batch_);
   const Index m_tile = pool_.variable("m_tile", row_tiles());
   const Index n_tile = pool_.variable("n_tile", column_tiles());
-  places_ = {batch, m_tile, n_tile};
+  rank_ = pool_.variable("rank", tile_.split);
+  places_ = {batch, m_tile, n_tile, rank_};
   const std::vector<int64_t> extents = body_.type(root.result).shape.extents();
   batch_at_ = delinearize(pool_, batch, std::span(extents).first(extents.size() - 2));
   m0_ = pool_.mul(m_tile, tile_.rows);
@@ -173,7 +177,8 @@ At ChainPlan::in_box(const Box& box, const std::vector<Index>& local) {
   return at;
 }
 
-At ChainPlan::operand_at(const ChainStage& s, const ChainOperand& x, Index outer, Index k) const {
+At ChainPlan::operand_at(const ChainStage& s, const ChainOperand& x, Index outer, Index k) {
+  if (is_last(s)) k = pool_.add(k, pool_.mul(rank_, s.k));
   const auto& attr = std::get<ir::DotAttr>(body_.op(s.op).attrs);
   const bool k_last = x.outer == 'm' ? !attr.ta : attr.tb;
   At at(s.box.base.begin(), s.box.base.end() - 2);
@@ -215,7 +220,7 @@ void ChainPlan::add_stage(ir::OpId id) {
     s.rows = s.box.numel();
     s.columns = body_.type(op.operands[0]).shape.numel() /
                 std::max<int64_t>(body_.type(op.result).shape.numel(), 1);
-    if (s.columns == 0) throw Refusal{"it reduces nothing"};
+    if (s.rows * s.columns == 0) throw Refusal{"it reduces nothing"};
     s.walk = RowLayout::of(s.rows, s.columns);
     s.bytes = s.rows * (size_of(body_.type(op.result).dtype) == 8 ? 8 : 4);
     const Index row = pool_.variable(name("row", s), s.rows);
@@ -241,7 +246,12 @@ void ChainPlan::add_dot(ChainStage& s, const ir::Op& op) {
   s.rows = s.box.extents[rank - 2];
   s.columns = s.box.extents[rank - 1];
   s.k = p.k;
-  s.mma = wants_mma(p) && p.k % 16 == 0;
+  if (is_last(s)) {
+    if (p.k % tile_.split != 0) throw Refusal{"its terms are not shared out among blocks"};
+    s.k = p.k / tile_.split;
+  }
+  if (s.rows * s.columns * s.k == 0) throw Refusal{"one of its matrix products is empty"};
+  s.mma = wants_mma(p) && s.k % 16 == 0;
   s.a = operand_of(s, op, 'm');
   s.b = operand_of(s, op, 'n');
   if (!s.a.copied && s.a.k_fastest) s.walk = RowLayout::of(s.rows, s.k);
@@ -398,7 +408,7 @@ void ChainPlan::lay_out_mma(ChainStage& s) {
       product_of(body_, body_.op(s.op)), {s.a.k_fastest, true}, {s.b.k_fastest, true}};
   for (ChainOperand* x : {&s.a, &s.b}) {
     x->room = (x->outer == 'm') == swapped ? columns : rows;
-    const MmaOperand& how = x->outer == 'm' ? problem.a : problem.b;
+    const DotOperand& how = x->outer == 'm' ? problem.a : problem.b;
     x->stride = row_stride(problem, how, x->room, s.k);
     x->elements = tile_elements(problem, how, x->room, s.k);
   }
@@ -473,6 +483,7 @@ void ChainPlan::place_memory() {
     }
     if (s.is_dot || s.stored) s.offset = take(s.bytes);
   }
+  if (tile_.split > 1) shares_offset = take(tile_.packs() * 16);
 }
 
 }  // namespace braid::kernels

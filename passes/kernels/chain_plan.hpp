@@ -68,9 +68,11 @@ struct ChainStage {
   bool stored = false;   // a reduction whose result is asked for outside of its run
 };
 
-/// Rows of the last product, and columns of it, that a block has.
+/// Rows of the last product, and columns of it, that a block has; or, with a stretch of its terms
+/// each, the `split` blocks of a cluster, which then add up a share of the elements each.
 struct ChainTile {
-  int64_t rows = 1, columns = 1;
+  int64_t rows = 1, columns = 1, split = 1;
+  int64_t packs() const { return rows * columns / kPack; }
 };
 
 class ChainPlan {
@@ -88,7 +90,7 @@ class ChainPlan {
                                          bool may_stand_alone = false);
 
   Work work(const Target& target) const;
-  int64_t blocks() const { return batch_ * (m_ / tile_.rows) * (n_ / tile_.columns); }
+  int64_t blocks() const { return batch_ * (m_ / tile_.rows) * (n_ / tile_.columns) * tile_.split; }
 
   // In the order in which a block computes them.
   std::vector<ChainStage> stages;
@@ -96,6 +98,7 @@ class ChainPlan {
   std::vector<PlacedSink> results;  // at the last product's elements
   bool packed = false;              // four of them a thread
   bool early = false;               // what they need beside may be loaded while the stages run
+  int64_t shares_offset = 0;        // bytes: what the blocks of a cluster send
   struct Extra {
     Sink sink;
     Box box;
@@ -107,11 +110,12 @@ class ChainPlan {
   int64_t row_tiles() const { return m_ / tile_.rows; }
   int64_t column_tiles() const { return n_ / tile_.columns; }
   const ChainStage* stage_of(ir::ValueId result) const;
+  bool is_last(const ChainStage& s) const { return s.op == root_; }
   /// Where the last product's element of a thread stands, by the variables `i`, `j`, or `i`,
   /// `n_pack` and `lane_of_pack`.
   At result_at();
   /// The operand's element at the tile's `outer` and `k`.
-  At operand_at(const ChainStage& s, const ChainOperand& x, Index outer, Index k) const;
+  At operand_at(const ChainStage& s, const ChainOperand& x, Index outer, Index k);
   /// The reduction's operand at a row and a column.
   At reduced_at(const ChainStage& s, Index row, Index column);
   At in_box(const Box& box, const std::vector<Index>& local);
@@ -145,7 +149,7 @@ class ChainPlan {
   int64_t batch_ = 1, m_ = 1, n_ = 1;
   std::vector<Index> places_;  // variables of the block
   At batch_at_;
-  Index m0_, n0_;
+  Index m0_, n0_, rank_;
   std::vector<bool> needed_;          // by value
   std::map<ir::ValueId, Box> boxes_;  // of what is kept, and of extra sinks
   std::set<ir::ValueId> wanted_;      // values of extra sinks

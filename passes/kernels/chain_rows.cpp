@@ -112,7 +112,7 @@ void ChainWriter::write_turn(size_t first, size_t end) {
       writer_.open_branch();
       write_sinks(writer_, met_);
       const Lines lines = writer_.close();
-      writer_.block(plan_.column_tiles() > 1 ? "if (n_tile == 0)" : "", lines);
+      writer_.block(first_columns(), lines);
       met_.clear();
     }
     write_walk(s, writer_.close());

@@ -52,7 +52,8 @@ Emitted ChainWriter::emit(std::string_view symbol) {
   append(beside);
   append(stages);
   append(results);
-  Emitted e{kernel_text(body_, signature_, symbol, fmt::format("{}, 1", ChainPlan::kThreads), all),
+  Emitted e{kernel_text(body_, signature_, symbol, fmt::format("{}, 1", ChainPlan::kThreads), all,
+                        plan_.tile().split),
             launch_of(signature_, plan_.blocks(), static_cast<uint32_t>(ChainPlan::kThreads))};
   e.launch.shared_bytes = static_cast<uint32_t>(plan_.shared_bytes);
   return e;
@@ -79,9 +80,21 @@ std::optional<std::string> ChainWriter::kept(ir::ValueId v, const At& at) {
                              pool_.text(linear)));
     return name;
   }
+  const int64_t split = plan_.tile().split;
+  if (plan_.is_last(*s) && split > 1) {
+    // A thread's own pack, as every block of the cluster has sent it.
+    const int64_t share = plan_.tile().packs() / split;
+    writer_.line(
+        fmt::format("float {} = shares[(own - rank * {}) * 4 + lane_of_pack];", name, share));
+    for (int64_t r = 1; r < split; ++r) {
+      writer_.line(fmt::format("{} += shares[(own - rank * {} + {}) * 4 + lane_of_pack];", name,
+                               share, r * share));
+    }
+    return name;
+  }
   const Index linear = pool_.add(pool_.mul(local[local.size() - 2], s->pitch), local.back());
   const std::string element = fmt::format("{}[{}", plan_.name("kept", *s), pool_.text(linear));
-  if (s != &plan_.stages.back() || s->slices == 1) {
+  if (!plan_.is_last(*s) || s->slices == 1) {
     writer_.line(fmt::format("const float {} = {}];", name, element));
     return name;
   }
@@ -90,6 +103,13 @@ std::optional<std::string> ChainWriter::kept(ir::ValueId v, const At& at) {
     writer_.line(fmt::format("{} += {} + {}];", name, element, i * s->plane));
   }
   return name;
+}
+
+/// The head of what the blocks of the first columns alone do.
+std::string ChainWriter::first_columns() const {
+  const std::string rank = plan_.tile().split > 1 ? "rank == 0" : "";
+  const std::string test = all_of({plan_.column_tiles() > 1 ? "n_tile == 0" : "", rank});
+  return test.empty() ? "" : fmt::format("if ({})", test);
 }
 
 /// An earlier result that a walk computes on its way can be stored there.
@@ -107,12 +127,21 @@ void ChainWriter::write_places() {
   writer_.line(fmt::format("constexpr int THREADS = {};", ChainPlan::kThreads));
   writer_.line("const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;");
   const int64_t columns = plan_.column_tiles(), rows = plan_.row_tiles();
-  if (columns > 1) writer_.line(fmt::format("const int n_tile = blockIdx.x % {};", columns));
-  if (rows > 1)
-    writer_.line(fmt::format("const int m_tile = blockIdx.x / {} % {};", columns, rows));
+  const int64_t split = plan_.tile().split;
+  if (split > 1) {
+    writer_.line(fmt::format("const int rank = blockIdx.x % {};  // in the cluster", split));
+    writer_.line("braid_cluster_arrive();");
+  }
+  const std::string block = split > 1 ? fmt::format("blockIdx.x / {}", split) : "blockIdx.x";
+  if (columns > 1) writer_.line(fmt::format("const int n_tile = {} % {};", block, columns));
+  if (rows > 1) writer_.line(fmt::format("const int m_tile = {} / {} % {};", block, columns, rows));
   if (plan_.batch() > 1)
-    writer_.line(fmt::format("const int batch = blockIdx.x / {};", columns * rows));
+    writer_.line(fmt::format("const int batch = {} / {};", block, columns * rows));
   writer_.line("char* const memory = static_cast<char*>(braid_shared_memory());");
+  if (split > 1) {
+    writer_.line(fmt::format("float* const shares = reinterpret_cast<float*>(memory + {});",
+                             plan_.shares_offset));
+  }
   for (const ChainStage& s : plan_.stages) {
     if (s.is_dot) {
       for (const ChainOperand* x : {&s.a, &s.b}) {
@@ -187,9 +216,11 @@ void ChainWriter::prepare_results() {
     results_ = writer_.close();
     return;
   }
-  const std::string e = packs < ChainPlan::kThreads ? "own" : "thread";
-  if (packs < ChainPlan::kThreads) {
-    writer_.line(fmt::format("const int own = thread < {} ? thread : 0;", packs));
+  const int64_t share = packs / tile.split;
+  const std::string e = share < ChainPlan::kThreads || tile.split > 1 ? "own" : "thread";
+  if (e == "own") {
+    writer_.line(fmt::format("const int own = {}(thread < {} ? thread : 0);",
+                             tile.split > 1 ? fmt::format("rank * {} + ", share) : "", share));
   }
   places(e);
   const PackedSinks text = packed_sinks(writer_, lane, plan_.results, {}, true);
@@ -201,7 +232,8 @@ void ChainWriter::write_results() {
   const ChainTile tile = plan_.tile();
   writer_.line("");
   if (plan_.packed) {
-    const int64_t packs = tile.rows * tile.columns / kPack;
+    const int64_t packs = tile.packs() / tile.split;
+    if (tile.split > 1) write_shares();
     if (!plan_.early) {
       return writer_.block(fmt::format("for (int e = thread; e < {}; e += THREADS)", packs),
                            results_);
@@ -216,6 +248,29 @@ void ChainWriter::write_results() {
   const std::vector<std::string> lines = writer_.close();
   writer_.block(fmt::format("for (int e = thread; e < {}; e += THREADS)", tile.rows * tile.columns),
                 lines);
+}
+
+/// Every block of the cluster sends its sums to those that finish them.
+void ChainWriter::write_shares() {
+  const ChainTile tile = plan_.tile();
+  const ChainStage& s = plan_.stages.back();
+  const int64_t share = tile.packs() / tile.split, per_row = tile.columns / kPack;
+  writer_.line("braid_cluster_wait();");
+  writer_.line(fmt::format("for (int e = thread; e < {}; e += THREADS) {{", tile.packs()));
+  writer_.line(fmt::format("const float* const at = {} + e / {} * {} + e % {} * 4;",
+                           plan_.name("kept", s), per_row, s.pitch, per_row));
+  writer_.line("auto totals = braid_load_pack<4>(at, 0);");
+  for (int64_t i = 1; i < s.slices; ++i) {
+    writer_.line("{");
+    writer_.line(fmt::format("const auto more = braid_load_pack<4>(at + {}, 0);", i * s.plane));
+    writer_.line("#pragma unroll");
+    writer_.line("for (int i = 0; i < 4; ++i) totals.at[i] += more.at[i];");
+    writer_.line("}");
+  }
+  writer_.line(fmt::format("braid_cluster_send<{}>(shares, rank * {} + e % {}, e / {}, totals);",
+                           tile.split, share, share, share));
+  writer_.line("}");
+  writer_.line(fmt::format("braid_cluster_meet(shares, {});", tile.packs() * kPack));
 }
 
 void ChainWriter::write_extras() {
@@ -234,7 +289,7 @@ void ChainWriter::write_extras() {
         fmt::format("for (int {} = thread; {} < {}; {} += THREADS)", e, e, extra.box.numel(), e),
         lines);
     const std::vector<std::string> all = writer_.close();
-    writer_.block(plan_.column_tiles() > 1 ? "if (n_tile == 0)" : "", all);
+    writer_.block(first_columns(), all);
   }
 }
 

@@ -32,7 +32,9 @@ class ChainWriter {
   void write_copy(const ChainStage& s, const ChainOperand& x);
   void prepare_results();
   void write_results();
+  void write_shares();
   void write_extras();
+  std::string first_columns() const;
   std::string tile_name(const ChainStage& s, const ChainOperand& x) const;
   DType dtype_of(const ChainOperand& x) const { return body_.type(x.value).dtype; }
 
@@ -74,7 +76,7 @@ class ChainWriter {
   const ChainStage* walked_ = nullptr;  // whose computed operand is being written
   std::vector<PlacedSink> met_;         // earlier results on the way of it
   std::vector<bool> stored_;            // by extra
-  Lines loads_[2];  // of what runs remember: what is fixed, and the rest
+  Lines loads_[2];                      // of what runs remember: what is fixed, and the rest
 };
 
 }  // namespace braid::kernels

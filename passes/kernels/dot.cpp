@@ -51,7 +51,8 @@ Emitted dot_emit(const ir::Graph& body, std::string_view symbol, const Target& t
     return emit_dot_mma(body, signature, dot, sinks, symbol,
                         [&](const MmaProblem& p) { return choose_mma_tile(p, target); });
   }
-  return emit_dot_simt(body, signature, dot, sinks, symbol, target);
+  return emit_dot_simt(body, signature, dot, sinks, symbol,
+                       [&](const SimtProblem& p) { return choose_simt_tile(p, target); });
 }
 
 Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
@@ -59,12 +60,11 @@ Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
-  const Product product = product_of(body, dot);
-  if (wants_mma(product)) {
+  if (wants_mma(product_of(body, dot))) {
     if (const auto plan = few_rows(body, signature, dot, sinks, target)) return plan->work(target);
   }
-  return wants_mma(product) ? dot_mma_work(body, signature, dot, sinks, target)
-                            : dot_simt_work(product, target, parts);
+  return wants_mma(product_of(body, dot)) ? dot_mma_work(body, signature, dot, sinks, target)
+                                          : dot_simt_work(body, signature, dot, sinks, target);
 }
 
 std::string dot_refuses(const ir::Graph& body) {

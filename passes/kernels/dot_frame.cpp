@@ -103,103 +103,10 @@ void DotFrame::write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads, i
   }
 }
 
-DotFrame::Element DotFrame::element(char outer, const Converted& converted) {
-  const Index k = pool_.variable("k", product_.k);
-  const Index o = pool_.variable(std::string_view(&outer, 1), extent(outer));
-  const size_t loads_before = writer_.loads().size();
-  writer_.open_branch();
-  writer_.open_loop({o, k});
-  const std::string x = writer_.value(operand(outer), operand_at(outer, o, k));
-  writer_.line(fmt::format("{}_next[i] = {};", name_of_side(outer), converted(x)));
-  Element one{outer, outer == 'm', true, {}, writer_.close()};
-  one.before = writer_.close();
-  for (size_t i = writer_.loads().size(); i-- > loads_before;) {
-    one.fixed = one.fixed && signature_.args[writer_.loads()[i].arg].fixed;
-    const Index linear = writer_.loads()[i].linear;
-    if (pool_.coefficient(linear, k) == 1) one.k_fastest = true;
-    if (pool_.coefficient(linear, o) == 1) one.k_fastest = false;
-  }
-  return one;
-}
-
-DotFrame::Fetch DotFrame::fetch(const Element& one, int64_t side, int64_t bk, int64_t threads,
-                                std::string_view type) const {
-  const char outer = one.outer, name = name_of_side(outer);
-  const std::string by_outer = outer == 'm' ? "BM" : "BN";
-  Fetch f;
-  f.outer = outer;
-  f.each = divide_up(side * bk, threads);
-  f.partial = side * bk % threads != 0;
-  // Neighbouring threads take neighbouring elements of memory.
-  const std::string by = one.k_fastest ? "BK" : by_outer;
-  f.outer_of_e = fmt::format("e {} {}", one.k_fastest ? '/' : '%', by);
-  f.k_of_e = fmt::format("e {} {}", one.k_fastest ? '%' : '/', by);
-  f.lines = {"#pragma unroll", fmt::format("for (int i = 0; i < {}; ++i) {{", f.each),
-             "const int e = thread + i * THREADS;",
-             fmt::format("const int {} = {}0 + {};", outer, outer, f.outer_of_e),
-             fmt::format("const int k = k0 + {};", f.k_of_e)};
-  const std::string test = all_of({f.partial ? fmt::format("e < {} * BK", by_outer) : "",
-                                   within(outer, side), within('k', bk)});
-  if (!test.empty()) {
-    f.lines.push_back(fmt::format("{}_next[i] = ({})0;", name, type));
-    f.lines.push_back(fmt::format("if ({}) {{", test));
-  }
-  f.lines.insert(f.lines.end(), one.lines.begin(), one.lines.end());
-  if (!test.empty()) f.lines.push_back("}");
-  f.lines.push_back("}");
-  return f;
-}
-
-std::vector<std::string> DotFrame::put(const Fetch& f, const std::string& place) {
-  const std::string test =
-      f.partial ? fmt::format("if (e < {} * BK) ", f.outer == 'm' ? "BM" : "BN") : "";
-  return {"#pragma unroll", fmt::format("for (int i = 0; i < {}; ++i) {{", f.each),
-          "const int e = thread + i * THREADS;",
-          fmt::format("{}{} = {}_next[i];", test, place, name_of_side(f.outer)), "}"};
-}
-
 std::string DotFrame::within(char axis, int64_t block) const {
   const int64_t whole = axis == 'k' ? product_.k : extent(axis);
   return whole % block == 0 ? ""
                             : fmt::format("{} < {}", axis, static_cast<char>(std::toupper(axis)));
-}
-
-void DotFrame::define_result(const At& at, const std::string& sum, std::string_view sum_type) {
-  const std::string_view type = register_type(product_.result);
-  const std::string name = writer_.fresh(fmt::format("dot_{}", dot_.result.index));
-  writer_.line(fmt::format("const {} {} = {}{};", type, name,
-                           type == sum_type ? "" : fmt::format("({})", type), sum));
-  writer_.define(dot_.result, at, name);
-}
-
-void DotFrame::write_element(const std::string& sum, std::string_view sum_type, int64_t bm,
-                             int64_t bn) {
-  At at = batch_at_;
-  at.push_back(pool_.variable("m", product_.m));
-  at.push_back(pool_.variable("n", product_.n));
-  placed_ = placed(at);
-  writer_.open_branch();
-  define_result(at, sum, sum_type);
-  write_sinks(writer_, placed_);
-  const std::vector<std::string> lines = writer_.close();
-  const std::string test = all_of({within('m', bm), within('n', bn)});
-  if (test.empty()) {
-    writer_.lines(lines);
-  } else {
-    writer_.block(fmt::format("if ({})", test), lines);
-  }
-}
-
-PackedSinks DotFrame::pack(const std::string& sums, bool early) {
-  const Index lane = pool_.variable("lane_of_pack", kPack);
-  const Index pack = pool_.variable("n_pack", product_.n / kPack);
-  At at = batch_at_;
-  at.push_back(pool_.variable("m", product_.m));
-  at.push_back(pool_.add(pool_.mul(pack, kPack), lane));
-  placed_ = placed(at);
-  return packed_sinks(
-      writer_, lane, placed_, [&] { define_result(at, sums + ".at[lane_of_pack]", "float"); },
-      early);
 }
 
 Emitted DotFrame::finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,

@@ -1,6 +1,5 @@
 // What every kernel of a matrix product shares: the product's extents and indices, which tile of
-// the result a block computes, element-wise fetching of operands, and the pointwise ops and stores
-// on the result.
+// the result a block computes, and the pointwise ops and stores on the result.
 #pragma once
 
 #include <functional>
@@ -38,38 +37,19 @@ class DotFrame {
   /// `cluster` blocks share a tile, its `rank` among them as well.
   void write_head(int64_t bm, int64_t bn, int64_t bk, int64_t threads, int64_t cluster = 1);
 
-  /// One element of an operand at `m` or `n` and `k`: statements that end by setting NAME_next[i],
-  /// with NAME 'a' or 'b', to what `converted` makes of its register value.
-  struct Element {
-    char outer;
-    bool k_fastest;  // neighbours in memory are neighbours along k, else along the other axis
-    bool fixed;      // all that it loads may be loaded before the kernel waits
-    std::vector<std::string> before;  // what does not depend on m, n and k
-    std::vector<std::string> lines;
-  };
-  using Converted = std::function<std::string(const std::string& x)>;
-  Element element(char outer, const Converted& converted);
-
-  /// How the threads of a block bring side x bk elements of an operand to registers, one by one.
-  struct Fetch {
-    char outer;
-    int64_t each;                    // elements per thread
-    bool partial;                    // the last elements of some threads lie beyond the tile
-    std::vector<std::string> lines;  // want `k0`; zeros of `type` beyond the operand's edges
-    std::string outer_of_e, k_of_e;  // where element `e` stands in the tile
-  };
-  Fetch fetch(const Element& one, int64_t side, int64_t bk, int64_t threads,
-              std::string_view type) const;
-  /// The lines that move a thread's fetched elements to their `place` in terms of `e`.
-  static std::vector<std::string> put(const Fetch& f, const std::string& place);
-
   /// The test that `axis` ('m', 'n' or 'k') lies inside; empty where blocks of that size fit.
   std::string within(char axis, int64_t block) const;
-  /// The pointwise ops on one element of the product at `m` and `n`, and the stores.
-  void write_element(const std::string& sum, std::string_view sum_type, int64_t bm, int64_t bn);
-  /// The same for kPack elements from n = kPack * n_pack on; `sums` will be a braid_pack of floats.
-  /// `early`: see packed_sinks.
-  PackedSinks pack(const std::string& sums, bool early);
+  /// Which elements a thread finishes: of bm x bn in shared memory, of which `share` blocks have
+  /// equal parts by their `rank`. Where they are one pack, whatever else goes into them is loaded
+  /// at once, so this stands before the main loop, while the product is on its way.
+  void choose_results(int64_t bm, int64_t bn, int64_t threads, std::string_view sum_type,
+                      int64_t share = 1);
+  /// The pointwise ops and stores for the sums of all `slices`, which stand in shared memory as
+  /// partial[slice][m - m0][n - n0], or in share_of[rank][pack] those of all ranks.
+  void write_results(int64_t slices);
+  /// "totals", the pack whose slices, in the text `count`, stand at such places, added in order.
+  void write_totals(int64_t slices, std::string_view count,
+                    const std::function<std::string(std::string_view)>& place);
   Emitted finish(std::string_view symbol, int64_t bm, int64_t bn, int64_t threads,
                  int64_t shared_bytes = 0, int64_t cluster = 1);
 
@@ -83,11 +63,25 @@ class DotFrame {
  private:
   /// Every sink at the thread's element, where the product stands at `result_at`.
   std::vector<PlacedSink> placed(const At& result_at);
-  void define_result(const At& at, const std::string& sum, std::string_view sum_type);
+  void define_result(const At& at, const std::string& sum);
+  /// One element of the product at `m` and `n`.
+  void write_element(const std::string& sum);
+  /// kPack elements from n = kPack * n_pack on; `sums` will be a braid_pack.
+  PackedSinks pack(const std::string& sums, bool early);
+  void write_elements(int64_t slices);
 
   const std::vector<Sink>& sinks_;
   At batch_at_;
   std::vector<PlacedSink> placed_;  // as written
+
+  // Of choose_results.
+  std::string_view sum_type_;
+  int64_t bm_ = 0, bn_ = 0, threads_ = 0, share_ = 1;
+  int64_t rows_ = 0;     // of the result in a block
+  bool packed_ = false;  // the result's rows are packs
+  bool early_ = false;   // a thread has one, and pack_.before is written
+  PackedSinks pack_;
+  std::string inside_;  // the test of a pack
 };
 
 /// "A", or "A && B": conditions in a row, the empty ones left out.

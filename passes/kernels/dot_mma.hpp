@@ -2,21 +2,16 @@
 // f32. What a fragment holds where follows the PTX ISA, "Matrix Fragments for mma".
 #pragma once
 
-#include "passes/kernels/dot_frame.hpp"
+#include "passes/kernels/dot_pipeline.hpp"
 
 namespace braid::kernels {
 
 /// Whether the product's operands are what tensor cores multiply, and long enough to be worth it.
 bool wants_mma(const Product& p);
 
-/// How an operand comes to shared memory.
-struct MmaOperand {
-  bool k_fastest = true;  // rows of the tile run along k, else along m or n
-  bool async = false;     // by 16-byte copies, else element by element through registers
-};
 struct MmaProblem {
   Product product;  // of all parts: each multiplies the batch
-  MmaOperand a, b;
+  DotOperand a, b;
   int64_t bytes() const { return product.tf32 ? 4 : 2; }   // of an operand's element
   int64_t depth() const { return product.tf32 ? 8 : 16; }  // terms of K in one mma
   int64_t vector() const { return 16 / bytes(); }          // elements of a 16-byte copy
@@ -41,9 +36,9 @@ struct MmaTile {
 
 /// How far rows of an operand's tile lie apart, in elements: a multiple of 16 bytes such that
 /// eight rows begin in different banks.
-int64_t row_stride(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk);
+int64_t row_stride(const MmaProblem& p, const DotOperand& x, int64_t side, int64_t bk);
 /// Elements of one operand's part of a stage.
-int64_t tile_elements(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk);
+int64_t tile_elements(const MmaProblem& p, const DotOperand& x, int64_t side, int64_t bk);
 /// What the block needs: its stages, later the slices' sums in their place.
 int64_t shared_bytes(const MmaProblem& p, const MmaTile& t);
 

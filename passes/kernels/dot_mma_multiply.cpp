@@ -12,7 +12,7 @@ struct Step {
 };
 struct Side {
   char name;
-  MmaOperand how;
+  DotOperand how;
 };
 
 /// The element at (`outer`, `k`) of an operand's tile.

@@ -45,14 +45,14 @@ MmaTile fitted(MmaTile t, const MmaProblem& p, int64_t blocks_per_sm) {
 
 }  // namespace
 
-int64_t row_stride(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk) {
+int64_t row_stride(const MmaProblem& p, const DotOperand& x, int64_t side, int64_t bk) {
   const int64_t length = x.k_fastest ? bk : side;
   // ldmatrix reads 16 bytes a row; tf32 across k reads eight neighbours of four rows.
   const int64_t unit = x.k_fastest ? p.vector() : 8;
   return length / unit % 2 == 0 ? length + unit : length;
 }
 
-int64_t tile_elements(const MmaProblem& p, const MmaOperand& x, int64_t side, int64_t bk) {
+int64_t tile_elements(const MmaProblem& p, const DotOperand& x, int64_t side, int64_t bk) {
   return (x.k_fastest ? side : bk) * row_stride(p, x, side, bk);
 }
 
@@ -71,7 +71,7 @@ Work estimate_work(const MmaProblem& p, const MmaTile& t, const Target& target) 
 
   // Bytes and instructions that an operand costs a block, per term of K.
   double bytes = 0, instructions = 0;
-  const auto count = [&](const MmaOperand& x, int64_t side, int64_t extent) {
+  const auto count = [&](const DotOperand& x, int64_t side, int64_t extent) {
     double b = static_cast<double>(std::min(side, extent) * p.bytes());
     if (!x.k_fastest) b = std::max(b, 32.0);  // a sector of L2
     bytes += b;

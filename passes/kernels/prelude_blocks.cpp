@@ -50,30 +50,35 @@ __device__ inline T braid_load_now(const T* from) {
 }
 
 // ---- Clusters ----
-// All threads of all blocks of the cluster meet, and then see the COUNT elements of each block's
-// `shared`, until they meet to leave.
-__device__ inline void braid_cluster_meet(const float* shared, int count) {
+// A block says that it runs, and waits until all of its cluster do: before that none may write to
+// another's shared memory.
+__device__ inline void braid_cluster_arrive() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
 #endif
 }
-// Element e of the `shared` of the block that is `rank` in the cluster of so many blocks.
-template <int CLUSTER>
-__device__ inline float braid_cluster_read(const float* shared, int e, int rank) {
-  float x = 0;
+__device__ inline void braid_cluster_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+// To the pack's place in `shared` of the block that is `rank` in the cluster of so many blocks.
+template <int CLUSTER, class Pack>
+__device__ inline void braid_cluster_send(float* shared, int pack, int rank, const Pack& x) {
 #if __CUDA_ARCH__ >= 900
   unsigned there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
       : "=r"(there)
-      : "r"((unsigned)__cvta_generic_to_shared(shared + e)), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(there) : "memory");
+      : "r"((unsigned)__cvta_generic_to_shared(shared + 4 * pack)), "r"(rank));
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(there), "f"(x.at[0]),
+               "f"(x.at[1]), "f"(x.at[2]), "f"(x.at[3])
+               : "memory");
 #endif
-  return x;
 }
-__device__ inline void braid_cluster_leave() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
+// All threads of all blocks of the cluster meet, and then see what was sent to the COUNT elements.
+__device__ inline void braid_cluster_meet(float* shared, int count) {
+  braid_cluster_arrive();
+  braid_cluster_wait();
 }
 
 // ---- Tensor cores and asynchronous copies ----
@@ -86,6 +91,13 @@ __device__ inline void braid_copy_async(void* to, const void* from, bool inside)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                    (unsigned)__cvta_generic_to_shared(to)),
                "l"(from), "r"(inside ? 16 : 0)
+               : "memory");
+}
+// Likewise 4 bytes.
+__device__ inline void braid_copy_word_async(void* to, const void* from, bool inside) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                   (unsigned)__cvta_generic_to_shared(to)),
+               "l"(from), "r"(inside ? 4 : 0)
                : "memory");
 }
 __device__ inline void braid_copies_end_group() {

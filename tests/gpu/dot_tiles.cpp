@@ -1,7 +1,7 @@
-// Times matrix products on a GPU with every tile of the tensor core kernels that they can have,
-// beside the estimate that chooses among them: what the constants of dot_mma_tile.cpp come from.
-// usage: braid_dot_tiles [MxNxK[:DTYPE[:ab]]]...   DTYPE bf16, f16 or f32 (by tf32); a, b:
-// transposed
+// Times matrix products on a GPU with every tile that they can have, beside the estimate that
+// chooses among them: what the constants of dot_mma_tile.cpp and dot_simt_tile.cpp come from.
+// usage: braid_dot_tiles [MxNxK[xBATCH][:DTYPE[:abs]]]...   DTYPE bf16, f16 or f32 (by tf32); a, b:
+// transposed; s: strictly in f32, of whose tiles only those that promise not to be much worse
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "frontend/compile.hpp"
 #include "passes/kernels/dot_mma.hpp"
+#include "passes/kernels/dot_simt.hpp"
 #include "runtime/measure.hpp"
 #include "runtime/nvrtc.hpp"
 
@@ -21,74 +22,122 @@ namespace {
 constexpr int kChain = 16;
 
 struct Size {
-  int64_t m = 0, n = 0, k = 0;
+  int64_t m = 0, n = 0, k = 0, batch = 1;
   DType dtype = DType::bf16;
-  bool ta = false, tb = false;
+  bool ta = false, tb = false, strict = false;
 };
 
 Size parse(std::string_view text) {
   Size s;
-  int64_t* const extents[] = {&s.m, &s.n, &s.k};
+  int64_t* const extents[] = {&s.m, &s.n, &s.k, &s.batch};
   for (int64_t* e : extents) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *e);
-    ensure(error == std::errc{}, "a size is MxNxK");
+    ensure(error == std::errc{}, "a size is MxNxK or MxNxKxBATCH");
     text.remove_prefix(static_cast<size_t>(end - text.data()));
+    const bool more = text.starts_with('x');
     if (!text.empty()) text.remove_prefix(1);
+    if (!more && e != &s.m && e != &s.n) break;
   }
   const size_t colon = text.find(':');
   if (!text.empty()) s.dtype = dtype_from_name(text.substr(0, colon)).value();
   if (colon == text.npos) return s;
   s.ta = text.find('a', colon) != text.npos;
   s.tb = text.find('b', colon) != text.npos;
+  s.strict = text.find('s', colon) != text.npos;
   return s;
 }
 
 struct Candidate {
-  kernels::MmaTile tile{};
-  double estimate = 0, measured = 0;
+  std::string tile;
+  double estimate = 0, measured = 0;  // cycles; us
   Program program;
 };
+
+/// Bytes of weights that surely stay in L2.
+constexpr int64_t kWeights = 12 << 20;
 
 Program chain(const Size& s, const Target& target) {
   Graph g("dots");
   const auto type = [&](int64_t rows, int64_t columns) {
-    return TypeArg{s.dtype, {DimArg(rows), DimArg(columns)}};
+    return s.batch == 1 ? TypeArg{s.dtype, {DimArg(rows), DimArg(columns)}}
+                        : TypeArg{s.dtype, {DimArg(s.batch), DimArg(rows), DimArg(columns)}};
   };
-  const Tensor x = g.input("x", s.ta ? type(s.k, s.m) : type(s.m, s.k));
+  const int64_t bytes = s.batch * s.n * s.k * size_of(s.dtype);
+  const int64_t weights = std::clamp<int64_t>(kWeights / bytes, 1, kChain);
+  std::vector<Tensor> w;
+  for (int64_t i = 0; i < weights; ++i) {
+    w.push_back(g.input(fmt::format("w{}", i), s.tb ? type(s.n, s.k) : type(s.k, s.n)));
+  }
   for (int i = 0; i < kChain; ++i) {
-    const Tensor w = g.input(fmt::format("w{}", i), s.tb ? type(s.n, s.k) : type(s.k, s.n));
-    g.output(fmt::format("y{}", i), matmul(x, w, {.ta = s.ta, .tb = s.tb}));
+    const Tensor x = g.input(fmt::format("x{}", i), s.ta ? type(s.k, s.m) : type(s.m, s.k));
+    const Tensor y = matmul(x, w[static_cast<size_t>(i % weights)], {.ta = s.ta, .tb = s.tb});
+    g.output(fmt::format("y{}", i), y);
   }
   Options o;
   o.target = target;
-  o.math = Math::tf32;
+  o.math = s.strict ? Math::strict : Math::tf32;
+  o.dots = Dots::braid;
+  o.streams = 1;
+  o.group = false;
+  o.pdl = false;
   Program p = compile(g, o);
   ensure(p.kernels.size() == 1, "the products of a chain share a kernel");
   return p;
 }
 
+std::string text_of(const kernels::MmaTile& t) {
+  return fmt::format("{:3} x {:3}{} warp {:2} x {:2} slices {} bk {:3} stages {}", t.bm(), t.bn(),
+                     t.swapped ? "'" : " ", t.warp_rows, t.warp_columns, t.slices, t.bk, t.stages);
+}
+std::string text_of(const kernels::SimtTile& t) {
+  return fmt::format("{:3} x {:3} thread {} x {} teams {} bk {:2} split {} stages {}", t.bm, t.bn,
+                     t.tm, t.tn, t.teams, t.bk, t.split, t.stages);
+}
+
 /// One program per tile.
-std::vector<Candidate> candidates(const Program& base, const Target& target) {
+std::vector<Candidate> candidates(const Size& s, const Program& base, const Target& target) {
   const Kernel& kernel = base.kernels[0];
   const kernels::Signature signature(kernel.body);
   const ir::Op& dot = *std::find_if(kernel.body.ops().begin(), kernel.body.ops().end(),
                                     [](const ir::Op& op) { return op.kind == ir::OpKind::dot; });
+  const std::vector<kernels::Sink> sinks = kernels::sinks_of(kernel.body, signature);
   std::vector<Candidate> all;
   for (size_t i = 0, count = 1; i < count; ++i) {
     Candidate c;
-    const kernels::Emitted e = kernels::emit_dot_mma(
-        kernel.body, signature, dot, kernels::sinks_of(kernel.body, signature), kernel.symbol,
-        [&](const kernels::MmaProblem& p) {
-          const std::vector<kernels::MmaTile> tiles = kernels::mma_tiles(p, target);
-          count = tiles.size();
-          c.tile = tiles[i];
-          c.estimate = kernels::estimate_cycles(p, c.tile, target);
-          return c.tile;
-        });
+    const auto pick = [&](const auto& tiles, const auto& estimate) {
+      count = tiles.size();
+      c.tile = text_of(tiles[i]);
+      c.estimate = estimate(tiles[i]);
+      return tiles[i];
+    };
+    const kernels::Emitted e =
+        s.strict
+            ? kernels::emit_dot_simt(
+                  kernel.body, signature, dot, sinks, kernel.symbol,
+                  [&](const kernels::SimtProblem& p) {
+                    return pick(kernels::simt_tiles(p, target), [&](const kernels::SimtTile& t) {
+                      return kernels::estimate_work(p, t, target).cycles;
+                    });
+                  })
+            : kernels::emit_dot_mma(kernel.body, signature, dot, sinks, kernel.symbol,
+                                    [&](const kernels::MmaProblem& p) {
+                                      return pick(kernels::mma_tiles(p, target),
+                                                  [&](const kernels::MmaTile& t) {
+                                                    return kernels::estimate_cycles(p, t, target);
+                                                  });
+                                    });
     c.program = base;
     c.program.modules = {{std::string(kernels::prelude()) + e.text, target.arch, {}}};
     c.program.kernels[0].launch = e.launch;
     all.push_back(std::move(c));
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
+  constexpr double kMuchWorse = 2.5;
+  constexpr size_t kMost = 60;
+  while (s.strict &&
+         (all.size() > kMost || all.back().estimate > kMuchWorse * all.front().estimate)) {
+    all.pop_back();
   }
   std::atomic<size_t> next{0};
   std::vector<std::jthread> pool;
@@ -105,29 +154,25 @@ std::vector<Candidate> candidates(const Program& base, const Target& target) {
 
 void time_size(const Device& device, const std::string& text) {
   const Size size = parse(text);
-  std::vector<Candidate> all = candidates(chain(size, device.target()), device.target());
+  std::vector<Candidate> all = candidates(size, chain(size, device.target()), device.target());
   for (Candidate& c : all) {
     Store store(device);
     Executable e(c.program, store);
     for (const Binding& b : e.program().inputs) {
       e.write(b.name, random_tensor(e.program().buffers[b.buffer].type, 1, b.name));
     }
-    c.measured = runtime::measure(e, LaunchMode::graph, 0.03).step_us / kChain;
+    c.measured = runtime::measure(e, LaunchMode::graph, 0.02).step_us / kChain;
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
   const auto best = std::min_element(
       all.begin(), all.end(),
       [](const Candidate& a, const Candidate& b) { return a.measured < b.measured; });
   fmt::print("{}: chosen {:.2f} us, best {:.2f} us\n", text, all[0].measured, best->measured);
   for (const Candidate& c : all) {
-    const kernels::MmaTile& t = c.tile;
     const LaunchShape& launch = c.program.kernels[0].launch;
     fmt::print(
-        "  {:3} x {:3}{} warp {:2} x {:2} slices {} bk {:3} stages {} blocks {:5} threads {:3} "
-        "shared {:6}  estimated {:8.0f} cycles, measured {:8.2f} us{}\n",
-        t.bm(), t.bn(), t.swapped ? "'" : " ", t.warp_rows, t.warp_columns, t.slices, t.bk,
-        t.stages, launch.grid[0], t.threads(), launch.shared_bytes, c.estimate, c.measured,
+        "  {} blocks {:5} threads {:3} shared {:6}  estimated {:8.0f} cycles, measured {:8.2f} "
+        "us{}\n",
+        c.tile, launch.grid[0], launch.block[0], launch.shared_bytes, c.estimate, c.measured,
         &c == &*best ? "  best" : "");
   }
 }

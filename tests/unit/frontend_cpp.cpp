@@ -347,7 +347,9 @@ TEST_CASE(
     "cpp: lanes, programmatic edges and kernels of several parts stand as the plan has them") {
   Graph g("lanes");
   testing::build_attention(g);
-  Program p = testing::spread(compile(g), 3);
+  Options separate;
+  separate.chain = false;
+  Program p = testing::spread(compile(g, separate), 3);
   REQUIRE(!p.bodies[0].edges.empty());
   p = with_images(std::move(p));
   {

@@ -65,22 +65,17 @@ constexpr std::string_view kShim = R"cpp(
   }
   static void braid_pause(unsigned) { sched_yield(); }
   static void braid_wait_for_others() { braid_host.others_end(); }
-  // Blocks run one after the other, so what a block reads of its cluster is what the blocks of it
-  // shared when all of them ran before: kernels of clusters run twice.
-  static std::map<unsigned, std::vector<float>> braid_shared_by_block;
-  static void braid_cluster_meet(const float* shared, int count) {
-    __syncthreads();
-    if (threadIdx.x == 0)
-      braid_shared_by_block[blockIdx.x + 65536 * blockIdx.y].assign(shared, shared + count);
-  }
-  template <int CLUSTER>
-  float braid_cluster_read(const float*, int e, int rank) {
-    const unsigned block = blockIdx.x / CLUSTER * CLUSTER + (unsigned)rank;
-    const std::vector<float>& shared = braid_shared_by_block[block + 65536 * blockIdx.y];
-    return (size_t)e < shared.size() ? shared[e] : 0;
-  }
-  static void braid_cluster_leave() {}
-  extern "C" void braid_begin_launch() { braid_shared_by_block.clear(); }
+  // Blocks run one after the other, so what a block finds is what its cluster sent when all blocks
+  // of it ran before: kernels of clusters run twice.
+  struct BraidSent {
+    size_t at;  // from the beginning of shared memory
+    float x[4];
+  };
+  static std::map<unsigned, std::vector<BraidSent>> braid_sent_to_block;
+  static unsigned braid_block(unsigned x) { return x + 65536 * blockIdx.y; }
+  static void braid_cluster_arrive() {}
+  static void braid_cluster_wait() { __syncthreads(); }
+  extern "C" void braid_begin_launch() { braid_sent_to_block.clear(); }
   static inline void __syncwarp() { braid_host.warp_barrier(); }
   static inline float __int_as_float(int bits) {
     float x;
@@ -135,6 +130,7 @@ constexpr std::string_view kShim = R"cpp(
     const void* from;
     bool inside;
     int group;
+    size_t bytes = 16;
   };
   static std::vector<BraidCopy> braid_copies[1024];
   static int braid_groups[1024];
@@ -150,10 +146,32 @@ constexpr std::string_view kShim = R"cpp(
     if ((size_t)from % sizeof(T) != 0) braid_fail("a load is misaligned");
     return *from;
   }
+  template <int CLUSTER, class Pack>
+  void braid_cluster_send(float* shared, int pack, int rank, const Pack& x) {
+    BraidSent sent{(size_t)((unsigned char*)(shared + 4 * pack) - braid_dynamic)};
+    memcpy(sent.x, x.at, sizeof sent.x);
+    const unsigned first = blockIdx.x / CLUSTER * CLUSTER;
+    braid_sent_to_block[braid_block(first + (unsigned)rank)].push_back(sent);
+  }
+  static void braid_cluster_meet(float* shared, int count) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (const BraidSent& s : braid_sent_to_block[braid_block(blockIdx.x)]) {
+        float* const to = (float*)(braid_dynamic + s.at);
+        if (to < shared || to + 4 > shared + count) braid_fail("sent beyond the share");
+        memcpy(to, s.x, sizeof s.x);
+      }
+    }
+    __syncthreads();
+  }
   static void braid_copy_async(void* to, const void* from, bool inside) {
     if ((size_t)to % 16 != 0 || (size_t)from % 16 != 0)
       braid_fail("a copy of 16 bytes is misaligned");
     braid_copies[threadIdx.x].push_back({to, from, inside, braid_groups[threadIdx.x]});
+  }
+  static void braid_copy_word_async(void* to, const void* from, bool inside) {
+    if ((size_t)to % 4 != 0 || (size_t)from % 4 != 0) braid_fail("a copy of 4 bytes is misaligned");
+    braid_copies[threadIdx.x].push_back({to, from, inside, braid_groups[threadIdx.x], 4});
   }
   static void braid_copies_end_group() { ++braid_groups[threadIdx.x]; }
   template <int LATER>
@@ -163,9 +181,9 @@ constexpr std::string_view kShim = R"cpp(
     for (; done < copies.size() && copies[done].group < braid_groups[threadIdx.x] - LATER; ++done) {
       const BraidCopy& c = copies[done];
       if (c.inside) {
-        memcpy(c.to, c.from, 16);
+        memcpy(c.to, c.from, c.bytes);
       } else {
-        memset(c.to, 0, 16);
+        memset(c.to, 0, c.bytes);
       }
     }
     copies.erase(copies.begin(), copies.begin() + (long)done);

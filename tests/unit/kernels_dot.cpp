@@ -1,4 +1,7 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "kernels_kit.hpp"
 #include "passes/kernels/dot_simt.hpp"
@@ -46,6 +49,28 @@ std::vector<KernelCase> dot_cases() {
     const V w = b.param({24, 16}), x = b.in({2048, 24}), g = b.in({2048, 16});
     const V step = b.map(Fn::mul, {b.dot(x, g, true, false), b.splat(0.01, {24, 16})});
     b.assign(w, b.map(Fn::sub, {b.read(w), step}));
+  });
+  // Rows that are no packs of 16 bytes, copied in words; packs along the other axis.
+  list.plain("words", 64, 128, 239);
+  list.plain("more_words", 36, 61, 200);
+  list.plain("cluster_words", 24, 18, 1021);
+  list.add("transposed",
+           [](Body& b) { b.out(b.dot(b.in({96, 40}), b.in({96, 64}), true, false)); });
+  list.add("cluster_transposed", [](Body& b) {
+    const V y = b.dot(b.in({900, 20}), b.in({900, 24}), true, false);
+    b.out(b.map(Fn::add, {y, b.broadcast(b.in({24}), {20, 24}, {1})}));
+  });
+  list.add("sliced", [](Body& b) {
+    // Rows begin at 3, then at 16: only the second operand's packs are aligned.
+    const V x = b.slice(b.in({20, 80}), {0, 3}, {1, 1}, {20, 64});
+    b.out(b.dot(x, b.slice(b.in({64, 64}), {0, 16}, {1, 1}, {64, 48})));
+  });
+  list.add("strided", [](Body& b) {
+    b.out(b.dot(b.slice(b.in({20, 130}), {0, 1}, {1, 2}, {20, 64}), b.in({64, 48})));
+  });
+  list.add("joined", [](Body& b) {
+    const V x = b.concat({b.in({40, 30}), b.in({40, 34})}, 1);
+    b.out(b.map(Fn::tanh, {b.dot(x, b.in({64, 32}))}));
   });
   list.plain("no_terms", 5, 6, 0);
   list.plain("no_result", 0, 6, 7);
@@ -105,53 +130,112 @@ std::vector<KernelCase> dot_cases() {
   return std::move(list.cases);
 }
 
+namespace {
+
+/// Every tile that a product can have, whether or not it would be chosen: its operands along k or
+/// across, in packs or in words, or element by element.
+std::vector<KernelCase> tile_cases(const Target& target) {
+  std::vector<KernelCase> cases;
+  for (const bool k_fastest : {true, false}) {
+    for (const int64_t more : {8, 7}) {
+      for (size_t i = 0, tiles = 1; i < tiles; i += more == 8 ? 1 : 4) {
+        const auto emit = [i, target](const ir::Graph& body, std::string_view symbol,
+                                      const kernels::Use& use, size_t* count) {
+          const kernels::Signature signature(body, use);
+          const ir::Op& dot =
+              *std::find_if(body.ops().begin(), body.ops().end(),
+                            [](const ir::Op& op) { return op.kind == ir::OpKind::dot; });
+          return kernels::emit_dot_simt(body, signature, dot, kernels::sinks_of(body, signature),
+                                        symbol, [&](const kernels::SimtProblem& p) {
+                                          const std::vector<kernels::SimtTile> all =
+                                              kernels::simt_tiles(p, target);
+                                          if (count) *count = all.size();
+                                          return all[i];
+                                        });
+        };
+        // More than one block each way but for the largest, chunks that are not whole.
+        Body b;
+        const int64_t m = 72, n = m + more, k = m + 80 + more;
+        const V x = k_fastest ? b.in({m, k}) : b.in({k, m});
+        const V w = k_fastest ? b.in({n, k}) : b.in({k, n});
+        const V y = b.dot(x, w, !k_fastest, k_fastest);
+        const V bias = b.broadcast(b.in({n}), {m, n}, {1});
+        b.out(b.map(Fn::add, {b.map(Fn::mul, {y, b.in({m, n})}), bias}));
+        emit(b.graph, "count", {}, &tiles);
+        cases.push_back({.name = fmt::format("simt_{}_{}_{}", k_fastest ? "k" : "mn", more, i),
+                         .family = "dot",
+                         .body = std::move(b.graph),
+                         .fixed = {false, i % 2 == 0},
+                         .writes = [emit](const ir::Graph& body, std::string_view symbol,
+                                          const kernels::Use& use) {
+                           return emit(body, symbol, use, nullptr);
+                         }});
+      }
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
 TEST_CASE("dot kernels compile without local memory") { check_compiles(dot_cases()); }
 
 TEST_CASE("dot kernels compute what the interpreter computes") { check_numbers(dot_cases()); }
 
+TEST_CASE("every tile of multiply-adds compiles without local memory") {
+  check_compiles(tile_cases(*target_from_name("sm_80")));
+}
+
+TEST_CASE("every tile of multiply-adds computes the same") { check_numbers(tile_cases({})); }
+
 TEST_CASE("every tile is consistent and small products still fill the device") {
   const Target target;
+  const auto problem = [](int64_t m, int64_t n, int64_t k, int64_t bytes, bool split = true) {
+    const DType t = bytes == 8 ? DType::f64 : DType::f32;
+    return kernels::SimtProblem{.product = {.m = m, .n = n, .k = k, .operands = t, .result = t},
+                                .a = {true, true, 16 / bytes},
+                                .b = {false, true, 16 / bytes},
+                                .bytes = bytes,
+                                .may_split = split && bytes == 4};
+  };
   for (const int64_t m : {1, 2, 5, 32, 128, 1000, 5000}) {
     for (const int64_t n : {1, 3, 64, 256, 4096}) {
-      for (const int64_t k : {0, 1, 17, 256, 4096}) {
+      for (const int64_t k : {0, 1, 17, 256, 1025, 4096}) {
         for (const int64_t bytes : {4, 8}) {
-          const kernels::DotTile t = kernels::choose_dot_tile(1, m, n, k, bytes, target);
-          CAPTURE(m);
-          CAPTURE(n);
-          CAPTURE(k);
-          CHECK(t.threads() <= 1024);
-          CHECK(t.threads() % 32 == 0);
-          CHECK(t.bm % t.tm == 0);
-          CHECK(t.bn % t.tn == 0);
-          CHECK(t.bk % t.slices == 0);
-          CHECK(t.shared_elements() * bytes <= target.shared_bytes_per_block);
+          const kernels::SimtProblem p = problem(m, n, k, bytes);
+          const std::vector<kernels::SimtTile> all = kernels::simt_tiles(p, target);
+          CHECK(!all.empty());
+          for (const kernels::SimtTile& t : all) {
+            CHECK(t.threads() <= 512);
+            CHECK(t.threads() % 32 == 0);
+            CHECK(t.bm % t.tm == 0);
+            CHECK(t.bn % t.tn == 0);
+            CHECK(t.team() % t.lanes() == 0);
+            CHECK(t.bk % (4 * t.team_slices()) == 0);
+            CHECK(t.split * t.stretch(k) >= k);
+            CHECK((t.split == 1 || (t.split - 1) * t.stretch(k) < k));
+            CHECK(kernels::shared_bytes(p, t) <= 96 * 1024);
+          }
         }
       }
     }
   }
-  const kernels::DotTile t = kernels::choose_dot_tile(1, 128, 256, 256, 4, target);
-  CHECK(128 / t.bm * (256 / t.bn) >= 120);
-  // Clusters: only where asked for, of float sums, and where the target has them.
-  const auto split = [](int64_t m, int64_t n, int64_t k, const Target& on, bool may) {
-    return kernels::choose_dot_tile(1, m, n, k, 4, on, nullptr, may).split;
+  const auto blocks = [&](int64_t m, int64_t n, int64_t k) {
+    const kernels::SimtTile t = kernels::choose_simt_tile(problem(m, n, k, 4), target);
+    return kernels::divide_up(m, t.bm) * kernels::divide_up(n, t.bn) * t.split;
   };
-  CHECK(split(32, 16, 2048, target, true) > 1);
-  CHECK(split(13, 22, 1479, target, true) > 1);
-  CHECK(split(128, 1024, 1024, target, true) == 1);
-  CHECK(split(32, 16, 2048, target, false) == 1);
-  CHECK(split(32, 16, 2048, *target_from_name("sm_80"), true) == 1);
-  CHECK(split(128, 256, 16, target, true) == 1);
-  for (const int64_t k : {33, 479, 1024, 1025, 5000}) {
-    const kernels::DotTile of = kernels::choose_dot_tile(1, 20, 12, k, 4, target, nullptr, true);
-    CHECK(of.stretch(k) % of.bk == 0);
-    CHECK((of.split - 1) * of.stretch(k) < k);
-    CHECK(of.split * of.stretch(k) >= k);
-    CHECK(of.bm * of.bn % of.split == 0);
-  }
-  // The cases above reach the tiles without slices.
-  CHECK(kernels::choose_dot_tile(1, 700, 760, 330, 4, target).bn == 64);
-  CHECK(kernels::choose_dot_tile(1, 1400, 1530, 230, 4, target).bn == 128);
-  CHECK(kernels::choose_dot_tile(1, 8192, 8192, 8192, 4, target).bm == 128);
+  CHECK(blocks(128, 256, 256) >= 120);
+  CHECK(blocks(128, 1024, 1024) >= 120);
+  // Clusters: only where asked for, of float sums, and where the target has them.
+  const auto split = [](const kernels::SimtProblem& p, const Target& on) {
+    return kernels::choose_simt_tile(p, on).split;
+  };
+  CHECK(split(problem(32, 16, 2048, 4), target) > 1);
+  CHECK(split(problem(13, 22, 1479, 4), target) > 1);
+  CHECK(split(problem(32, 16, 2048, 4, false), target) == 1);
+  CHECK(split(problem(32, 16, 2048, 4), *target_from_name("sm_80")) == 1);
+  CHECK(split(problem(128, 256, 16, 4), target) == 1);
+  CHECK(kernels::choose_simt_tile(problem(8192, 8192, 8192, 4), target).bm >= 64);
 }
 
 TEST_CASE("dot kernels refuse what they cannot compute, with the reason") {

@@ -184,7 +184,7 @@ TEST_CASE("tensor core kernels compute what the interpreter computes") {
 
 TEST_CASE("every tile of tensor cores is consistent, and small products fill the device") {
   const Target target;
-  const auto problem = [](int64_t m, int64_t n, int64_t k, bool tf32, kernels::MmaOperand b) {
+  const auto problem = [](int64_t m, int64_t n, int64_t k, bool tf32, kernels::DotOperand b) {
     const DType t = tf32 ? DType::f32 : DType::bf16;
     return kernels::MmaProblem{
         .product = {.m = m, .n = n, .k = k, .operands = t, .result = t, .tf32 = tf32},

@@ -288,6 +288,8 @@ ir::BranchAttr one_sided(int products, std::string& why) {
     body += "        %" + std::to_string(v + 1) + ": f32[32,32] = dot %" + std::to_string(v) +
             ", %" + std::to_string(v) + "\n";
   }
+  Options o;
+  o.chain = false;
   const Made made = lowered(graph(R"(
     %0: b1[] = input "c"
     %1: f32[32,32] = input "x"
@@ -302,7 +304,8 @@ ir::BranchAttr one_sided(int products, std::string& why) {
       }
     }
     output "y" %3
-)"));
+)"),
+                            o);
   const ir::Op& op = the(made.graph, OpKind::branch);
   const auto& branch = std::get<ir::BranchAttr>(op.attrs);
   why = made.graph.strings[branch.why];

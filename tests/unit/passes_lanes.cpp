@@ -417,7 +417,10 @@ TEST_CASE("families say beforehand how they will launch") {
       CHECK(work.blocks == int64_t{k.launch.grid[0]} * k.launch.grid[1] * k.launch.grid[2]);
       CHECK(work.threads == k.launch.block[0]);
       CHECK(work.busy_cycles <= work.cycles);
-      CHECK(work.shared_bytes >= k.launch.shared_bytes);
+      // More, so that the blocks of kernels that start early spread.
+      constexpr uint32_t kThirdOfAnSm = 76 * 1024;
+      CHECK((work.shared_bytes >= k.launch.shared_bytes ||
+             (k.waits && k.launch.shared_bytes == kThirdOfAnSm)));
       const KernelCost cost = cost_of(k, p.target);
       CHECK(cost.us > 0);
       CHECK(cost.share > 0);
