@@ -124,6 +124,7 @@ class OpList {
   void odd_maps();
   void odd_reductions();
   void odd_dots();
+  void odd_chains();
   void odd_selections();
   // oplist_shapes.cpp
   void random_shapes();

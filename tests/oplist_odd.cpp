@@ -124,6 +124,57 @@ void OpList::odd_dots() {
   }
 }
 
+/// Products and reductions that one kernel computes, by rows and by heads.
+void OpList::odd_chains() {
+  for (const DType t : {f32, f16, bf16}) {
+    for (const int64_t m : {1, 3, 17, 129}) {
+      add(
+          sized("perceptron", t, {m}), t,
+          [&](Graph& g) {
+            for (const auto& [k, hidden, n] :
+                 {std::tuple<int64_t, int64_t, int64_t>{3, 17, 129}, {129, 33, 3}, {48, 80, 17}}) {
+              const auto in = [&](const char* what, Extents extents) {
+                return g.input(fmt::format("{}{}", what, k), type(t, std::move(extents)));
+              };
+              const Tensor h = relu(matmul(in("x", {m, k}), in("w", {k, hidden})) * 0.25);
+              g.output(fmt::format("y{}", k), matmul(h, in("v", {n, hidden}), {.tb = true}) + 3.0);
+            }
+          },
+          8);
+      add(
+          sized("norm_in_front", t, {m}), t,
+          [&](Graph& g) {
+            for (const int64_t k : {3, 17, 129, 768}) {
+              const auto in = [&](const char* what, Extents extents) {
+                return g.input(fmt::format("{}{}", what, k), type(t, std::move(extents)));
+              };
+              const Tensor norm = layer_norm(in("x", {m, k}), in("g", {k}), in("b", {k}));
+              const Tensor w = in("w", {51, k}) * (1.0 / static_cast<double>(k));
+              g.output(fmt::format("y{}", k), matmul(norm, w, {.tb = true}) + 3.0);
+              if (k != 17) continue;
+              g.output("norm", norm);  // which the kernel stores as well
+            }
+          },
+          8);
+      add(
+          sized("heads", t, {m}), t,
+          [&](Graph& g) {
+            for (const auto& [seen, heads, depth] : {std::tuple<int64_t, int, int64_t>{1, 1, 17},
+                                                     {17, 3, 5},
+                                                     {129, 2, 16},
+                                                     {33, 3, 32}}) {
+              const auto in = [&](const char* what, int64_t rows) {
+                return g.input(fmt::format("{}{}", what, seen), type(t, {rows, heads * depth}));
+              };
+              g.output(fmt::format("y{}", seen),
+                       attention(in("q", m), in("k", seen), in("v", seen) + 2.0, {.heads = heads}));
+            }
+          },
+          8);
+    }
+  }
+}
+
 void OpList::odd_selections() {
   for (const int64_t n : {int64_t{3}, int64_t{17}, int64_t{129}, kMillion}) {
     add(sized("compact", i8, {n}), i8, [&](Graph& g) {
@@ -142,6 +193,7 @@ void OpList::odd_sizes() {
   odd_maps();
   odd_reductions();
   odd_dots();
+  odd_chains();
   odd_selections();
 }
 

@@ -1,4 +1,9 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
 
 #include "kernels_kit.hpp"
 #include "passes/kernels/chain.hpp"
@@ -142,6 +147,34 @@ std::vector<KernelCase> chain_cases() {
 TEST_CASE("kernels: chains compile without local memory") { check_compiles(chain_cases()); }
 
 TEST_CASE("kernels: chains give the interpreter's numbers") { check_numbers(chain_cases()); }
+
+TEST_CASE("kernels: chains of random sizes give the interpreter's numbers") {
+  std::mt19937 random(31);
+  const auto upto = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % most); };
+  // Half of them sizes that tensor cores and packs like.
+  const auto size = [&](int64_t most) {
+    return random() % 2 == 0 ? upto(most) : 16 * upto(std::max<int64_t>(1, most / 16));
+  };
+  List list;
+  std::vector<std::string> names(36);  // which the cases point to
+  for (size_t i = 0; i < names.size(); ++i) {
+    const DType t = std::array{DType::f32, DType::f16, DType::bf16}[random() % 3];
+    names[i] = fmt::format("random_{}", i);
+    const char* name = names[i].c_str();
+    switch (i % 3) {
+      case 0:
+        list.perceptron(name, size(40), size(90), size(90), size(70), t, random() % 2 == 0);
+        break;
+      case 1:
+        list.norm_in_front(name, size(40), 1 + size(300), size(90), t, random() % 2 == 0);
+        break;
+      default:
+        list.attention(name, upto(4), size(40), size(90), size(40), t, random() % 2 == 0);
+    }
+  }
+  fix_some_operands(list.cases);
+  check_numbers(list.cases);
+}
 
 TEST_CASE("kernels: what no chain can compute is said") {
   const auto refused = [](auto write) {
