@@ -45,6 +45,7 @@ class Why {
         return fmt::format("{} is a kernel of its own", name(group(g).ops.front()));
       }
     }
+    if (std::string reason = of_products(); !reason.empty()) return reason;
     for (OpId id : group(to_).ops) {
       const ir::Op& op = g_.op(id);
       for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -59,6 +60,18 @@ class Why {
   }
 
  private:
+  /// What the chain pass joins or does not.
+  std::string of_products() const {
+    const auto multiplies = [](FamilyId f) { return f == FamilyId::dot || f == FamilyId::chain; };
+    const FamilyId from = group(from_).family, to = group(to_).family;
+    const bool pair = (multiplies(from) && (multiplies(to) || to == FamilyId::row)) ||
+                      (from == FamilyId::row && multiplies(to));
+    const bool joined = from == FamilyId::chain || to == FamilyId::chain;
+    if (!pair || (!joined && !(multiplies(to) && multiplies(from)))) return {};
+    return "a block could not keep all that lies between, or others would wait longer, or one "
+           "kernel is estimated to take as long as two (pass chain)";
+  }
+
   struct Traits {
     Domain domain;
     bool scatters = false, in_place = false, only_maps = true;
@@ -187,9 +200,6 @@ class Why {
   std::string of_groups() const {
     const Domain& a = a_.domain;
     const Domain& b = b_.domain;
-    if (group(from_).family == FamilyId::dot && group(to_).family == FamilyId::dot) {
-      return "each has a dot, and a kernel computes one";
-    }
     if (group(to_).family == FamilyId::dot) {
       if (!a_.only_maps) return "a dot takes over only what works element by element";
       if (a.full == b.full) {

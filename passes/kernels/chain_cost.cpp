@@ -130,17 +130,30 @@ std::unique_ptr<ChainPlan> ChainPlan::best(const ir::Graph& body, const Signatur
       if (best && cycles >= least) return;
       least = cycles;
       best = std::move(plan);
+    } catch (const WholeRefusal&) {
+      throw;
     } catch (const Refusal& r) {
       if (!refusal) refusal = r;
     }
   };
-  for (const int64_t rows : sides(p.m, {16, 32, 8, 1})) {
-    for (const int64_t columns : sides(p.n, {p.n, 128, 64, 32, 16, 8})) {
-      const int64_t blocks = p.batch * signature.parts * (p.m / rows) * (p.n / columns);
-      for (const int64_t split : {1, 2, 4, 8}) {
-        if (split == 1 || (has_clusters(target) && blocks * split <= target.sms)) {
-          consider({rows, columns, split});
-        }
+  // Few tiles, since plans are made for every pair of kernels that may become one. Eight columns
+  // are for few rows, whose other operand goes to registers.
+  const std::vector<int64_t> rows = p.m <= 8 ? sides(p.m, {p.m}) : sides(p.m, {16, 32, 8});
+  std::vector<int64_t> columns = sides(p.n, {p.n, 128, 64, 32, 16});
+  if (p.m <= 8 && p.n % 8 == 0 && p.n > 8) columns.push_back(8);
+  for (const int64_t r : rows) {
+    for (const int64_t c : columns) consider({r, c, 1});
+  }
+  if (has_clusters(target)) {
+    const ChainTile alone = best ? best->tile() : ChainTile{rows[0], p.n};
+    std::vector<ChainTile> shared{alone, {rows[0], p.n}};
+    if (shared[0].rows == shared[1].rows && shared[0].columns == shared[1].columns) {
+      shared.pop_back();
+    }
+    for (const ChainTile& t : shared) {
+      const int64_t blocks = p.batch * signature.parts * (p.m / t.rows) * (p.n / t.columns);
+      for (const int64_t split : {2, 4, 8}) {
+        if (blocks * split <= target.sms) consider({t.rows, t.columns, split});
       }
     }
   }

@@ -61,7 +61,7 @@ ChainPlan::ChainPlan(const ir::Graph& body, const Signature& signature,
 
 void ChainPlan::find_ops(const std::vector<Sink>& sinks, bool may_stand_alone) {
   for (const Sink& s : sinks) {
-    if (!s.stores()) throw Refusal{"it sends or decides something"};
+    if (!s.stores()) throw WholeRefusal{"it sends or decides something"};
   }
   needed_ = needed_by(body_, sinks);
   size_t anchors = 0;
@@ -73,10 +73,10 @@ void ChainPlan::find_ops(const std::vector<Sink>& sinks, bool may_stand_alone) {
     last = {i};
     if (op.kind == OpKind::dot) root_ = {i};
   }
-  if (!root_.valid()) throw Refusal{"it has no matrix product, which is the row family's"};
+  if (!root_.valid()) throw WholeRefusal{"it has no matrix product, which is the row family's"};
   if (anchors < 2 && !may_stand_alone)
-    throw Refusal{"its matrix product stands alone, which is the dot family's"};
-  if (last != root_) throw Refusal{"it reduces what its last matrix product gives"};
+    throw WholeRefusal{"its matrix product stands alone, which is the dot family's"};
+  if (last != root_) throw WholeRefusal{"it reduces what its last matrix product gives"};
   const ir::Op& root = body_.op(root_);
   const Product p = product_of(body_, root);
   batch_ = p.batch;
@@ -122,13 +122,13 @@ void ChainPlan::place_results(const std::vector<Sink>& sinks) {
     if (at && body_.type(s.value).shape.numel() == body_.type(root).shape.numel()) {
       results.push_back({s, *at});
     } else if (s.kind != Sink::Kind::output) {
-      throw Refusal{"it writes a param with other elements than its last matrix product's"};
+      throw WholeRefusal{"it writes a param with other elements than its last matrix product's"};
     } else {
       others.push_back(s);
       wanted_.insert(s.value);
     }
   }
-  if (results.empty()) throw Refusal{"its last matrix product has no result of its own"};
+  if (results.empty()) throw WholeRefusal{"its last matrix product has no result of its own"};
   probe_.open_branch();
   for (const PlacedSink& p : results) probe_.value(p.sink.value, p.at);
   probe_.close();
@@ -220,7 +220,7 @@ void ChainPlan::add_stage(ir::OpId id) {
     s.rows = s.box.numel();
     s.columns = body_.type(op.operands[0]).shape.numel() /
                 std::max<int64_t>(body_.type(op.result).shape.numel(), 1);
-    if (s.rows * s.columns == 0) throw Refusal{"it reduces nothing"};
+    if (s.rows * s.columns == 0) throw WholeRefusal{"it reduces nothing"};
     s.walk = RowLayout::of(s.rows, s.columns);
     s.bytes = s.rows * (size_of(body_.type(op.result).dtype) == 8 ? 8 : 4);
     const Index row = pool_.variable(name("row", s), s.rows);
@@ -237,7 +237,7 @@ void ChainPlan::add_dot(ChainStage& s, const ir::Op& op) {
   const Product p = product_of(body_, op);
   const auto is_sum_of_floats = [](DType t) { return is_float(t) && t != DType::f64; };
   if (!is_sum_of_floats(p.operands) || !is_sum_of_floats(p.result) || p.tf32) {
-    throw Refusal{"a matrix product is not summed in f32"};
+    throw WholeRefusal{"a matrix product is not summed in f32"};
   }
   const size_t rank = s.box.extents.size();
   for (size_t d = 0; d + 2 < rank; ++d) {
@@ -250,7 +250,7 @@ void ChainPlan::add_dot(ChainStage& s, const ir::Op& op) {
     if (p.k % tile_.split != 0) throw Refusal{"its terms are not shared out among blocks"};
     s.k = p.k / tile_.split;
   }
-  if (s.rows * s.columns * s.k == 0) throw Refusal{"one of its matrix products is empty"};
+  if (s.rows * s.columns * s.k == 0) throw WholeRefusal{"one of its matrix products is empty"};
   s.mma = wants_mma(p) && s.k % 16 == 0;
   s.a = operand_of(s, op, 'm');
   s.b = operand_of(s, op, 'n');

@@ -75,6 +75,11 @@ struct ChainTile {
   int64_t packs() const { return rows * columns / kPack; }
 };
 
+/// Of the body, whatever the tile.
+struct WholeRefusal : Refusal {
+  using Refusal::Refusal;
+};
+
 class ChainPlan {
  public:
   static constexpr int64_t kThreads = 256, kWarps = kThreads / 32;

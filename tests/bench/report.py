@@ -3,6 +3,8 @@
 # Rates of one H200. Products: NVIDIA's data sheet of the H200 SXM, dense (67 TFLOP/s of FP32; 1979
 # TFLOP/s of FP16 and BF16 are with sparsity, half of that without). Bytes, edges and launches are
 # measured: copies on the device, chains of empty kernels, graphs of one kernel back to back.
+SCHEMA = "braid.compare/1"
+
 RATES = {
     "copy": 4.3e12,  # bytes a second
     "f32": 67e12,  # operations a second
