@@ -68,8 +68,8 @@ class Why {
                       (from == FamilyId::row && multiplies(to));
     const bool joined = from == FamilyId::chain || to == FamilyId::chain;
     if (!pair || (!joined && !(multiplies(to) && multiplies(from)))) return {};
-    return "a block could not keep all that lies between, or others would wait longer, or one "
-           "kernel is estimated to take as long as two (pass chain)";
+    return "the pass chain, if it is on, joins products only where a block can keep all that lies "
+           "between, nobody else waits longer, and one kernel is estimated to take less than two";
   }
 
   struct Traits {

@@ -31,11 +31,13 @@ int64_t RowLayout::items() const { return divide_up(columns, by_block ? ChainPla
 ChainPlan::ChainPlan(const ir::Graph& body, const Signature& signature,
                      const std::vector<Sink>& sinks, ChainTile tile, bool may_stand_alone)
     : body_(body), signature_(signature), probe_(body, signature, pool_), tile_(tile) {
+  probe_.set_prefix("probe_");
   find_ops(sinks, may_stand_alone);
   probe_.set_kept([this](ir::ValueId v, const At& at) -> std::optional<std::string> {
     if (wanted_.contains(v)) record(v, at);
     if (!is_anchor(body_.def(v))) return {};
     record(v, at);
+    off_place_ = off_place_ || (v == body_.op(root_).result && at != result_at());
     if (body_.def(v).kind == OpKind::reduce) asks_.push_back({asker_, v, at});
     if (packed && !std::any_of(at.begin(), at.end(), [&](Index i) {
           return pool_.depends_on(i, pool_.variable("lane_of_pack", kPack));
@@ -46,7 +48,7 @@ ChainPlan::ChainPlan(const ir::Graph& body, const Signature& signature,
   });
   place_results(sinks);
   early = packed && reads_ahead_ && tile_.packs() <= kThreads * tile_.split;
-  if (tile_.split > 1 && (!early || tile_.packs() % tile_.split != 0)) {
+  if (tile_.split > 1 && (!early || off_place_ || tile_.packs() % tile_.split != 0)) {
     throw Refusal{"its results are not shared out among the blocks of a cluster"};
   }
   for (size_t i = body.ops().size(); i-- > 0;) {
@@ -54,6 +56,10 @@ ChainPlan::ChainPlan(const ir::Graph& body, const Signature& signature,
     if (needed_[op.result.index] && is_anchor(op)) add_stage({static_cast<uint32_t>(i)});
   }
   std::reverse(stages.begin(), stages.end());
+  // Nothing depends on the last product but results.
+  const auto last = std::find_if(stages.begin(), stages.end(),
+                                 [this](const ChainStage& s) { return is_last(s); });
+  std::rotate(last, last + 1, stages.end());
   find_runs();
   check_extras();
   place_memory();
@@ -63,21 +69,35 @@ void ChainPlan::find_ops(const std::vector<Sink>& sinks, bool may_stand_alone) {
   for (const Sink& s : sinks) {
     if (!s.stores()) throw WholeRefusal{"it sends or decides something"};
   }
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (sinks[i].arg == sinks[j].arg) throw WholeRefusal{"it writes a param twice"};
+    }
+  }
   needed_ = needed_by(body_, sinks);
   size_t anchors = 0;
-  ir::OpId last;
   for (uint32_t i = 0; i < body_.ops().size(); ++i) {
     const ir::Op& op = body_.ops()[i];
-    if (!needed_[op.result.index] || !is_anchor(op)) continue;
+    if (!needed_[op.result.index]) continue;
+    // Other blocks may have written it by then.
+    if (op.kind == OpKind::read) throw WholeRefusal{"it reads a param that it writes"};
+    if (!is_anchor(op)) continue;
     ++anchors;
-    last = {i};
     if (op.kind == OpKind::dot) root_ = {i};
   }
   if (!root_.valid()) throw WholeRefusal{"it has no matrix product, which is the row family's"};
   if (anchors < 2 && !may_stand_alone)
     throw WholeRefusal{"its matrix product stands alone, which is the dot family's"};
-  if (last != root_) throw WholeRefusal{"it reduces what its last matrix product gives"};
   const ir::Op& root = body_.op(root_);
+  std::vector<bool> behind(body_.values().size(), false);
+  behind[root.result.index] = true;
+  for (const ir::Op& op : body_.ops()) {
+    for (const ir::ValueId v : op.operands) {
+      if (!behind[v.index] || !needed_[op.result.index]) continue;
+      if (is_anchor(op)) throw WholeRefusal{"it reduces what its last matrix product gives"};
+      behind[op.result.index] = true;
+    }
+  }
   const Product p = product_of(body_, root);
   batch_ = p.batch;
   m_ = p.m;
@@ -130,12 +150,17 @@ void ChainPlan::place_results(const std::vector<Sink>& sinks) {
   }
   if (results.empty()) throw WholeRefusal{"its last matrix product has no result of its own"};
   probe_.open_branch();
-  for (const PlacedSink& p : results) probe_.value(p.sink.value, p.at);
+  for (const PlacedSink& p : results) {
+    probe_.value(p.sink.value, p.at);
+    if (p.sink.kind != Sink::Kind::update) continue;
+    const std::vector<ir::ValueId>& operands = body_.op(p.sink.op).operands;
+    for (size_t i = 2; i < operands.size(); ++i) probe_.value(operands[i], {});  // its place
+  }
   probe_.close();
   for (const Sink& s : others) extras.push_back({s, {}});
 }
 
-void ChainPlan::record(ir::ValueId v, const At& at) {
+Box ChainPlan::box_at(ir::ValueId v, const At& at) {
   const std::vector<int64_t> whole = body_.type(v).shape.extents();
   Box box;
   for (size_t d = 0; d < at.size(); ++d) {
@@ -147,11 +172,20 @@ void ChainPlan::record(ir::ValueId v, const At& at) {
     box.base.push_back(base);
     box.extents.push_back(pool_.max(local) + 1);
   }
+  return box;
+}
+
+void ChainPlan::record(ir::ValueId v, const At& at) {
+  const std::vector<int64_t> whole = body_.type(v).shape.extents();
+  const Box box = box_at(v, at);
   const auto [it, added] = boxes_.try_emplace(v, box);
-  if (added) return;
   Box& known = it->second;
   for (size_t d = 0; d < at.size(); ++d) {
-    if (known.base[d] == box.base[d]) {
+    const bool same = known.base[d] == box.base[d];
+    if (boxes_final_ && (added || !same || box.extents[d] > known.extents[d])) {
+      throw Refusal{"an earlier result is made of more than the block keeps"};
+    }
+    if (same) {
       known.extents[d] = std::max(known.extents[d], box.extents[d]);
     } else {
       known.base[d] = pool_.constant(0);
@@ -225,8 +259,10 @@ void ChainPlan::add_stage(ir::OpId id) {
     s.bytes = s.rows * (size_of(body_.type(op.result).dtype) == 8 ? 8 : 4);
     const Index row = pool_.variable(name("row", s), s.rows);
     const Index column = pool_.variable(name("col", s), s.columns);
+    probe_.open_branch();  // what one stage asks for hides nothing of another's
     probe_.open_loop({row, column});
     probe_.value(op.operands[0], reduced_at(s, row, column));
+    probe_.close();
     probe_.close();
   }
   stages.push_back(std::move(s));
@@ -282,8 +318,10 @@ ChainOperand ChainPlan::operand_of(const ChainStage& s, const ir::Op& op, char o
   const Index o = pool_.variable(fmt::format("{}_{}", outer, s.number), x.side);
   const Index k = pool_.variable(fmt::format("k_{}", s.number), s.k);
   const Index base = s.box.base[s.box.base.size() - (outer == 'm' ? 2 : 1)];
+  probe_.open_branch();
   probe_.open_loop({o, k});
   probe_.value(x.value, operand_at(s, x, pool_.add(base, o), k));
+  probe_.close();
   probe_.close();
   return x;
 }
@@ -467,6 +505,16 @@ void ChainPlan::check_extras() {
     }
     if (!needed.empty())
       throw Refusal{"several blocks would have the same part of an earlier result"};
+  }
+  boxes_final_ = true;
+  for (size_t x = 0; x < extras.size(); ++x) {
+    const Index e = pool_.variable(fmt::format("e_{}", x), extras[x].box.numel());
+    probe_.open_branch();
+    probe_.open_loop({e});
+    probe_.value(extras[x].sink.value,
+                 in_box(extras[x].box, delinearize(pool_, e, extras[x].box.extents)));
+    probe_.close();
+    probe_.close();
   }
 }
 

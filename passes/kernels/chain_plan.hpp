@@ -133,6 +133,7 @@ class ChainPlan {
   void find_ops(const std::vector<Sink>& sinks, bool may_stand_alone);
   void place_results(const std::vector<Sink>& sinks);
   void record(ir::ValueId v, const At& at);
+  Box box_at(ir::ValueId v, const At& at);
   void add_stage(ir::OpId op);
   void add_dot(ChainStage& s, const ir::Op& op);
   ChainOperand operand_of(const ChainStage& s, const ir::Op& op, char outer);
@@ -159,6 +160,8 @@ class ChainPlan {
   std::map<ir::ValueId, Box> boxes_;  // of what is kept, and of extra sinks
   std::set<ir::ValueId> wanted_;      // values of extra sinks
   bool reads_ahead_ = true;
+  bool off_place_ = false;  // results ask for the last product where the thread does not have it
+  bool boxes_final_ = false;
   /// Where a stage, or with the greatest number the results, asks for what was reduced.
   struct Ask {
     size_t by;

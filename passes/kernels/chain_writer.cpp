@@ -117,7 +117,16 @@ void ChainWriter::meet(ir::ValueId v, const At& at) {
   for (size_t x = 0; x < plan_.extras.size(); ++x) {
     const ChainPlan::Extra& extra = plan_.extras[x];
     if (extra.sink.value != v || stored_[x]) continue;
-    if (extra.box.numel() != walked_->walk->rows * walked_->walk->columns) continue;
+    // At the thread's own element, and all of them.
+    const RowLayout& walk = *walked_->walk;
+    if (extra.box.numel() != walk.rows * walk.columns || !writer_.directly_in_loop()) continue;
+    std::vector<Index> local;
+    for (size_t d = 0; d < at.size(); ++d) {
+      local.push_back(pool_.add(at[d], pool_.mul(extra.box.base[d], -1)));
+    }
+    const Index own = pool_.add(pool_.mul(pool_.variable(row(), walk.rows), walk.columns),
+                                pool_.variable(column(), walk.columns));
+    if (linearize(pool_, local, extra.box.extents) != own) continue;
     stored_[x] = true;
     met_.push_back({extra.sink, at});
   }

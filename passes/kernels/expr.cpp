@@ -40,8 +40,10 @@ void ExprWriter::line_before_loop(std::string text) {
 }
 
 std::string ExprWriter::fresh(const std::string& name) {
-  std::string candidate = name;
-  for (int i = 2; !names_.insert(candidate).second; ++i) candidate = fmt::format("{}_{}", name, i);
+  std::string candidate = prefix_ + name;
+  for (int i = 2; !names_.insert(candidate).second; ++i) {
+    candidate = fmt::format("{}{}_{}", prefix_, name, i);
+  }
   return candidate;
 }
 

@@ -37,6 +37,8 @@ class ExprWriter {
   void lines(const std::vector<std::string>& texts);
   /// A line in front of the loop that is being written.
   void line_before_loop(std::string text);
+  /// Of a writer that shares a pool with another: what all its names begin with.
+  void set_prefix(std::string prefix) { prefix_ = std::move(prefix); }
   /// Names are used once: the second "x" becomes "x_2".
   std::string fresh(const std::string& name);
 
@@ -100,6 +102,7 @@ class ExprWriter {
   std::set<std::string> names_;
   Memory memory_;
   Kept kept_;
+  std::string prefix_;
   std::vector<Load> loads_;
 };
 
