@@ -85,7 +85,8 @@ std::string kernels_text(const Program& p, const std::vector<KernelTime>& times,
   size_t width = 6;
   for (const Row& r : rows) width = std::max(width, r.kernel->symbol.size());
   std::string out =
-      "kernels, each launched again and again by itself: us a launch, its full edge included; most costly "
+      "kernels, each launched again and again by itself: us a launch, its full edge included; most "
+      "costly "
       "first\n";
   out += line(width, "kernel", "family", "uses", "grid", "block", "predicted", "measured", "ratio");
   std::string left_out;
