@@ -2,6 +2,7 @@
 // warps and blocks, and a million and a bit, where whatever a kernel rounds up or down shows.
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <tuple>
 
 #include "frontend/selection.hpp"
@@ -96,7 +97,8 @@ void OpList::odd_dots() {
             const Tensor a = g.input(named("a"), type(t, {m, k}));
             const Tensor b = g.input(named("b"), type(t, tb ? Extents{n, k} : Extents{k, n}));
             // Away from zero: a single sum that cancels has a large relative error.
-            const Tensor bias = g.input(named("c"), type(t, {n})) + 3.0;
+            const Tensor bias =
+                g.input(named("c"), type(t, {n})) + 4 * std::sqrt(static_cast<double>(k));
             g.output(named("y"), matmul(a, b, {.tb = tb}) + bias);
           }
         };

@@ -141,8 +141,16 @@ std::unique_ptr<ChainPlan> ChainPlan::best(const ir::Graph& body, const Signatur
   const std::vector<int64_t> rows = p.m <= 8 ? sides(p.m, {p.m}) : sides(p.m, {16, 32, 8});
   std::vector<int64_t> columns = sides(p.n, {p.n, 128, 64, 32, 16});
   if (p.m <= 8 && p.n % 8 == 0 && p.n > 8) columns.push_back(8);
+  // Of narrow columns the two narrowest whose blocks find an SM each: each block has less to do.
+  std::sort(columns.begin(), columns.end());
   for (const int64_t r : rows) {
-    for (const int64_t c : columns) consider({r, c, 1});
+    int taken = 0;
+    for (const int64_t c : columns) {
+      const int64_t blocks = p.batch * signature.parts * (p.m / r) * (p.n / c);
+      if (blocks > target.sms && c != columns.back()) continue;
+      consider({r, c, 1});
+      if (++taken == 2) break;
+    }
   }
   if (has_clusters(target)) {
     const ChainTile alone = best ? best->tile() : ChainTile{rows[0], p.n};
