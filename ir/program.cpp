@@ -45,6 +45,15 @@ int number_of(const Target& target) {
 }  // namespace
 
 bool has_programmatic_edges(const Target& target) { return number_of(target) >= 90; }
+int64_t shared_bytes_per_sm(const Target& target) {
+  constexpr int64_t kKib = 1024;
+  if (target.arch == "sm_80" || target.arch == "sm_87") return 164 * kKib;
+  if (target.arch == "sm_90" || target.arch == "sm_100" || target.arch == "sm_103") {
+    return 228 * kKib;
+  }
+  return 100 * kKib;
+}
+
 bool has_clusters(const Target& target) { return number_of(target) >= 90; }
 
 std::string_view name_of(Segment s) {

@@ -33,6 +33,9 @@ std::optional<Target> target_from_name(std::string_view name);
 
 /// Whether kernels of the target can start before those that they depend on have ended: from sm_90.
 bool has_programmatic_edges(const Target& target);
+/// Bytes of shared memory that one SM of the target has; a block may have 1 KiB less, which each
+/// has reserved.
+int64_t shared_bytes_per_sm(const Target& target);
 /// Whether blocks of a kernel can form clusters, which read each other's shared memory: from sm_90.
 bool has_clusters(const Target& target);
 

@@ -27,7 +27,7 @@ using ir::OpId;
 using ir::ValueId;
 
 constexpr uint32_t kNone = UINT32_MAX;
-/// A search that takes longer is given up, as if it had found what forbids the joint.
+/// A search that takes longer is given up, as if it had found nothing.
 constexpr size_t kMostSteps = 200;
 /// Estimates that differ by less are equal.
 constexpr double kLeastGainUs = 0.1;
@@ -61,14 +61,12 @@ class Joiner {
  private:
   struct Node {
     std::set<uint32_t> before, after;  // groups
-    uint32_t first = 0, last = 0;      // numbers of the groups that it was
     std::optional<double> us;          // once asked for; negative: not to be joined
     std::string key;                   // once asked for
   };
 
   void find_edges() {
     nodes_.resize(fusion_.groups.size());
-    for (uint32_t g = 0; g < nodes_.size(); ++g) nodes_[g].first = nodes_[g].last = g;
     const auto edge = [&](uint32_t from, uint32_t to) {
       if (from == kNone || to == kNone || from == to) return;
       nodes_[from].after.insert(to);
@@ -92,38 +90,20 @@ class Joiner {
     return family == FamilyId::dot || family == FamilyId::chain;
   }
 
-  /// Whether `to` can be reached from one of the nodes. Every edge leads from a group to one of a
-  /// higher number, so what begins behind the end of `to` leads past it.
-  bool reaches(std::vector<uint32_t> from, uint32_t to) const {
-    std::set<uint32_t> seen(from.begin(), from.end());
-    for (size_t steps = 0; !from.empty(); ++steps) {
-      if (steps > kMostSteps) return true;
-      const uint32_t g = from.back();
-      from.pop_back();
-      if (g == to) return true;
-      for (const uint32_t next : nodes_[g].after) {
-        if (nodes_[next].first <= nodes_[to].last && seen.insert(next).second) from.push_back(next);
-      }
-    }
-    return false;
-  }
-
   bool join(uint32_t p, uint32_t g) {
     const Group& maker = fusion_.groups[p];
     const Group& user = fusion_.groups[g];
-    if ((maker.family != FamilyId::row && !is_product(p)) || maker.level != user.level)
-      return false;
+    const bool may = is_product(p) || (maker.family == FamilyId::row && is_product(g));
+    if (!may || maker.level != user.level) return false;
     // What only meets the product's results may well run beside the product.
     if (!feeds(p, g)) return false;
     // No kernel reads a version of a param that it makes.
     for (const ValueId v : maker.outputs) {
       if (graph_.value(v).state && reads(g, v)) return false;
     }
-    std::vector<uint32_t> others(nodes_[p].after.begin(), nodes_[p].after.end());
-    std::erase(others, g);
-    if (reaches(others, g)) return false;
-    for (const uint32_t other : others) {
-      if (!follows(other, g)) return false;
+    // So none of them lies between the two either, and numbers keep growing along edges.
+    for (const uint32_t other : nodes_[p].after) {
+      if (other != g && !follows(other, g)) return false;
     }
     if (us_of(p) < 0 || us_of(g) < 0) return false;
     const double apart = (stays(p, g) ? 0 : us_of(p) + edge_us_) + us_of(g);
@@ -197,9 +177,7 @@ class Joiner {
       from.pop_back();
       if (n == other) return true;
       for (const uint32_t next : nodes_[n].after) {
-        if (nodes_[next].first <= nodes_[other].last && seen.insert(next).second) {
-          from.push_back(next);
-        }
+        if (next <= other && seen.insert(next).second) from.push_back(next);
       }
     }
     return false;
@@ -277,7 +255,6 @@ class Joiner {
     Node& node = nodes_[g];
     node.us = us;
     node.key.clear();
-    node.first = std::min(node.first, nodes_[p].first);
     const auto move = [&](std::set<uint32_t> Node::* mine, std::set<uint32_t> Node::* theirs) {
       for (const uint32_t n : nodes_[p].*mine) {
         (nodes_[n].*theirs).erase(p);

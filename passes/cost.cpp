@@ -99,6 +99,7 @@ KernelCost cost_of(const Kernel& k, const Target& t, const Prices& prices) {
   const bool multiplies = k.family == "dot" || k.family == "chain";
   if (multiplies) {
     const double busy_us = work.busy_cycles / prices.cycles_per_us;
+    // A chain's own estimate has its start and its end.
     alone = (k.family == "dot" ? prices.dot_us : 0) +
             std::max({work.cycles / prices.cycles_per_us, memory, busy_us});
     busy = std::max(memory, busy_us);

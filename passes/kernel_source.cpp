@@ -38,11 +38,10 @@ constexpr size_t kKernelsPerModule = 2;
   throw Error(std::move(d));
 }
 
-/// Bytes of shared memory of which an SM has room for two blocks and not for three.
+/// Bytes of shared memory of which an SM has room for two blocks and not for three, beside the
+/// 1 KiB that every block has reserved.
 uint32_t third_of_an_sm(const Target& target) {
-  const bool large = target.arch == "sm_90" || target.arch == "sm_100" || target.arch == "sm_103";
-  const uint32_t whole = (large ? 228 : 100) * 1024;
-  return whole / 3 / 1024 * 1024;  // beside the 1 KiB that every block has reserved
+  return static_cast<uint32_t>(shared_bytes_per_sm(target) / 3 / 1024 * 1024);
 }
 
 /// Kernels that start early. Their blocks come while those before still run, and go where room is:

@@ -86,8 +86,7 @@ std::string kernels_text(const Program& p, const std::vector<KernelTime>& times,
   for (const Row& r : rows) width = std::max(width, r.kernel->symbol.size());
   std::string out =
       "kernels, each launched again and again by itself: us a launch, its full edge included; most "
-      "costly "
-      "first\n";
+      "costly first\n";
   out += line(width, "kernel", "family", "uses", "grid", "block", "predicted", "measured", "ratio");
   std::string left_out;
   uint32_t uses = 0;

@@ -1,6 +1,5 @@
 // What a chain kernel costs, and the tile that costs least.
 #include <algorithm>
-#include <array>
 
 #include "passes/kernels/chain_writer.hpp"
 
@@ -18,16 +17,8 @@ constexpr double kReduced = 8;        // the same of a reduction
 constexpr double kWarpReduce = 200, kBlockReduce = 280;
 constexpr double kCluster = 700;  // to meet, and to send sums
 constexpr double kIssue = 128;    // instructions of threads a cycle
-
-/// What a block may have beside the kernel's own static memory.
-int64_t most_shared_bytes(const Target& target) {
-  constexpr int64_t kKib = 1024;
-  if (target.arch == "sm_80" || target.arch == "sm_87") return 160 * kKib;
-  if (target.arch == "sm_90" || target.arch == "sm_100" || target.arch == "sm_103") {
-    return 224 * kKib;
-  }
-  return 96 * kKib;
-}
+/// Of an SM's shared memory what dynamic memory cannot have: the block's 1 KiB, and static scratch.
+constexpr int64_t kReserved = 4 * 1024;
 
 /// A thread's walk of a row, for each pass over it.
 double cycles_of(const RowLayout& walk, double instructions) {
@@ -123,7 +114,7 @@ std::unique_ptr<ChainPlan> ChainPlan::best(const ir::Graph& body, const Signatur
   const auto consider = [&](ChainTile tile) {
     try {
       auto plan = std::make_unique<ChainPlan>(body, signature, sinks, tile, may_stand_alone);
-      if (plan->shared_bytes > most_shared_bytes(target)) {
+      if (plan->shared_bytes > shared_bytes_per_sm(target) - kReserved) {
         throw Refusal{"a block's part does not fit in shared memory"};
       }
       const double cycles = plan->work(target).cycles;

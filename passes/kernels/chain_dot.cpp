@@ -130,30 +130,14 @@ void ChainWriter::write_mma(const ChainStage& s) {
   writer_.line(fmt::format("constexpr int A_STRIDE = {}, B_STRIDE = {}, B_TILE = {};", s.a.stride,
                            s.b.stride, (s.b.offset - s.a.offset) / 2));
   if (used < ChainPlan::kWarps) writer_.line(fmt::format("if (warp < {}) {{", used));
-  const auto part = [&](std::string_view name, int64_t below, int64_t count,
-                        std::string_view each) {
-    if (count == 1) return writer_.line(fmt::format("constexpr int {} = 0;", name));
-    writer_.line(fmt::format("const int {} = warp / {} % {}{};", name, below, count, each));
-  };
-  part("row", 1, t.row_warps(), " * ROWS");
-  part("column", t.row_warps(), t.column_warps(), " * COLUMNS");
-  part("slice", t.row_warps() * t.column_warps(), t.slices, "");
+  writer_.lines(place_lines(t));
   writer_.line("float sum[ROWS / 16][COLUMNS / 8][4] = {};");
   writer_.lines(multiply_lines(problem, t));
   writer_.line(
       fmt::format("multiply(reinterpret_cast<const unsigned short*>({}));", tile_name(s, s.a)));
-  writer_.line("#pragma unroll");
-  writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
-  writer_.line("#pragma unroll");
-  writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
-  writer_.line("#pragma unroll");
-  writer_.line("for (int e = 0; e < 4; ++e) {");
-  writer_.line("const int of_row = row + i * 16 + lane / 4 + e / 2 * 8;");
-  writer_.line("const int of_column = column + j * 8 + lane % 4 * 2 + e % 2;");
-  writer_.line(fmt::format("{}[slice * {} + {} * {} + {}] = sum[i][j][e];", plan_.name("kept", s),
-                           s.plane, t.swapped ? "of_column" : "of_row", s.pitch,
-                           t.swapped ? "of_row" : "of_column"));
-  for (int i = 0; i < 3; ++i) writer_.line("}");
+  writer_.lines(sum_lines(fmt::format("{}[slice * {} + {} * {} + {}]", plan_.name("kept", s),
+                                      s.plane, t.swapped ? "of_column" : "of_row", s.pitch,
+                                      t.swapped ? "of_row" : "of_column")));
   if (used < ChainPlan::kWarps) writer_.line("}");
 }
 

@@ -16,7 +16,7 @@ int64_t up_to(int64_t x, int64_t unit) { return divide_up(x, unit) * unit; }
 /// them, whose own order of terms does not matter.
 bool ChainPlan::lay_out_stream(ChainStage& s) {
   constexpr int64_t kMostVectors = 16;
-  if (s.rows > 8 || s.op != root_ || !s.b.copied || !s.b.k_fastest || !s.a.k_fastest) return false;
+  if (s.rows > 8 || !is_last(s) || !s.b.copied || !s.b.k_fastest || !s.a.k_fastest) return false;
   const bool half = s.columns == 8;
   if (!half && (s.columns % 16 != 0 || s.columns / 16 > kWarps || kWarps % (s.columns / 16) != 0)) {
     return false;
@@ -65,10 +65,11 @@ void ChainPlan::lay_out_mma(ChainStage& s) {
   const MmaProblem problem{
       product_of(body_, body_.op(s.op)), {s.a.k_fastest, true}, {s.b.k_fastest, true}};
   for (ChainOperand* x : {&s.a, &s.b}) {
-    x->room = (x->outer == 'm') == swapped ? columns : rows;
+    // With what an mma reads beside the operand's own elements.
+    const int64_t room = (x->outer == 'm') == swapped ? columns : rows;
     const DotOperand& how = x->outer == 'm' ? problem.a : problem.b;
-    x->stride = row_stride(problem, how, x->room, s.k);
-    x->elements = tile_elements(problem, how, x->room, s.k);
+    x->stride = row_stride(problem, how, room, s.k);
+    x->elements = tile_elements(problem, how, room, s.k);
   }
   s.pitch = (swapped ? rows : columns) + 4;
   s.plane = (swapped ? columns : rows) * s.pitch;

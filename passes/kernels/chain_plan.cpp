@@ -288,11 +288,10 @@ void ChainPlan::add_dot(ChainStage& s, const ir::Op& op) {
   s.a = operand_of(s, op, 'm');
   s.b = operand_of(s, op, 'n');
   if (!s.a.copied && s.a.k_fastest) s.walk = RowLayout::of(s.rows, s.k);
-  if (s.mma && lay_out_stream(s)) {
-  } else if (s.mma) {
-    lay_out_mma(s);
-  } else {
+  if (!s.mma) {
     lay_out_simt(s);
+  } else if (!lay_out_stream(s)) {
+    lay_out_mma(s);
   }
   s.bytes = s.plane * s.slices * 4;
 }
@@ -301,7 +300,7 @@ ChainOperand ChainPlan::operand_of(const ChainStage& s, const ir::Op& op, char o
   ChainOperand x;
   x.outer = outer;
   x.value = op.operands[outer == 'm' ? 0 : 1];
-  x.side = x.room = outer == 'm' ? s.rows : s.columns;
+  x.side = outer == 'm' ? s.rows : s.columns;
   x.element_bytes = size_of(body_.type(x.value).dtype);
   for (const bool along_k : {true, false}) {
     x.copied = packs(s, x, along_k);
@@ -325,7 +324,7 @@ ChainOperand ChainPlan::operand_of(const ChainStage& s, const ir::Op& op, char o
 
 /// By variables such as `k_7_vector` and `m_7`: where 16 aligned bytes begin that hold consecutive
 /// elements of the operand along that axis, if all of it lies so.
-std::optional<ExprWriter::Load> ChainPlan::packs(const ChainStage& s, ChainOperand& x,
+std::optional<ExprWriter::Load> ChainPlan::packs(const ChainStage& s, const ChainOperand& x,
                                                  bool along_k) {
   const int64_t vector = 16 / x.element_bytes;
   const int64_t along = along_k ? s.k : x.side;
@@ -376,16 +375,19 @@ void ChainPlan::find_runs() {
       if (body_.op(stages[r].op).result == ask.value && !inside) stages[r].stored = true;
     }
   }
-  for (const Extra& e : extras) store_what_makes(e.sink.value);
+  store_what_makes_extras();
 }
 
 /// Earlier results are computed once more where they are stored, from what the block keeps.
-void ChainPlan::store_what_makes(ir::ValueId v) {
-  if (is_anchor(body_.def(v))) {
-    for (ChainStage& s : stages) s.stored = s.stored || body_.op(s.op).result == v;
-    return;
+void ChainPlan::store_what_makes_extras() {
+  std::vector<bool> asked(body_.values().size(), false);
+  for (const Extra& e : extras) asked[e.sink.value.index] = true;
+  for (size_t i = body_.ops().size(); i-- > 0;) {
+    const ir::Op& op = body_.ops()[i];
+    if (!asked[op.result.index] || is_anchor(op)) continue;
+    for (const ir::ValueId v : op.operands) asked[v.index] = true;
   }
-  for (const ir::ValueId operand : body_.def(v).operands) store_what_makes(operand);
+  for (ChainStage& s : stages) s.stored = s.stored || asked[body_.op(s.op).result.index];
 }
 
 /// The blocks of the first columns must have every element of an earlier result once.

@@ -36,9 +36,9 @@ struct ChainOperand {
   bool fixed = false;                      // may be copied before the kernel waits
   bool streamed = false;                   // copied to registers, and in no shared memory
   bool k_fastest = true;
-  int64_t side = 0, room = 0;  // elements along m or n; with those that an mma reads beside
-  int64_t stride = 0;          // between rows, in elements
-  int64_t offset = 0;          // bytes
+  int64_t side = 0;    // elements along m or n
+  int64_t stride = 0;  // between rows, in elements
+  int64_t offset = 0;  // bytes
   int64_t bytes() const { return elements * element_bytes; }
   int64_t elements = 0, element_bytes = 4;
 };
@@ -137,12 +137,12 @@ class ChainPlan {
   void add_stage(ir::OpId op);
   void add_dot(ChainStage& s, const ir::Op& op);
   ChainOperand operand_of(const ChainStage& s, const ir::Op& op, char outer);
-  std::optional<ExprWriter::Load> packs(const ChainStage& s, ChainOperand& x, bool along_k);
+  std::optional<ExprWriter::Load> packs(const ChainStage& s, const ChainOperand& x, bool along_k);
   void lay_out_mma(ChainStage& s);
   bool lay_out_stream(ChainStage& s);
   void lay_out_simt(ChainStage& s);
   void find_runs();
-  void store_what_makes(ir::ValueId v);
+  void store_what_makes_extras();
   void check_extras();
   void place_memory();
 

@@ -140,8 +140,7 @@ void ChainWriter::write_pass(const ChainStage& s) {
   const std::string x = writer_.value(op.operands[0], plan_.reduced_at(s, at_row, at_column));
   writer_.line(fmt::format("{} = {};", total, function_text(fn, dtype, {total, x})));
   write_walk(s, writer_.close());
-  const std::string combine = fmt::format("[]({} a, {} b) -> {} {{ return {}; }}", type, type, type,
-                                          function_text(fn, dtype, {"a", "b"}));
+  const std::string combine = combine_text(fn, dtype);
   const bool by_block = s.walk->by_block;
   writer_.line(by_block
                    ? fmt::format("{} = braid_block_reduce<THREADS>({}, {});", total, total, combine)

@@ -269,9 +269,10 @@ void ChainWriter::write_shares() {
   writer_.line(fmt::format("const float* const at = {} + e / {} * {} + e % {} * 4;",
                            plan_.name("kept", s), per_row, s.pitch, per_row));
   writer_.line("auto totals = braid_load_pack<4>(at, 0);");
-  for (int64_t i = 1; i < s.slices; ++i) {
-    writer_.line("{");
-    writer_.line(fmt::format("const auto more = braid_load_pack<4>(at + {}, 0);", i * s.plane));
+  if (s.slices > 1) {
+    writer_.line("#pragma unroll");
+    writer_.line(fmt::format("for (int s = 1; s < {}; ++s) {{", s.slices));
+    writer_.line(fmt::format("const auto more = braid_load_pack<4>(at + s * {}, 0);", s.plane));
     writer_.line("#pragma unroll");
     writer_.line("for (int i = 0; i < 4; ++i) totals.at[i] += more.at[i];");
     writer_.line("}");

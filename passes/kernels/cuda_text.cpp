@@ -132,6 +132,12 @@ std::string function_text(Fn fn, DType t, const std::vector<std::string>& operan
   return s;
 }
 
+std::string combine_text(Fn fn, DType t) {
+  const std::string_view type = register_type(t);
+  return fmt::format("[]({} a, {} b) -> {} {{ return {}; }}", type, type, type,
+                     function_text(fn, t, {"a", "b"}));
+}
+
 namespace {
 
 Argument::Sort sort_of(const ir::Op& param) {

@@ -43,6 +43,9 @@ std::string cast_text(DType from, DType to, std::string_view x);
 /// The table's text for `fn` on operands of dtype `t` (for select, the dtype of its choices).
 std::string function_text(Fn fn, DType t, const std::vector<std::string>& operands);
 
+/// A lambda that combines two register values of the dtype by `fn`.
+std::string combine_text(Fn fn, DType t);
+
 struct Argument {
   enum class Sort : uint8_t { memory, handle, ring };
   std::string name;   // a0.. inputs, s0.. params, r0.. outputs

@@ -60,11 +60,11 @@ Work dot_work(const ir::Graph& body, const Target& target, uint32_t parts) {
   const std::vector<Sink> sinks = sinks_of(body, signature);
   const ir::Op& dot = dot_of(body, sinks);
   if (sinks.empty()) return {.blocks = 1, .threads = 32};
-  if (wants_mma(product_of(body, dot))) {
-    if (const auto plan = few_rows(body, signature, dot, sinks, target)) return plan->work(target);
+  if (!wants_mma(product_of(body, dot))) {
+    return dot_simt_work(body, signature, dot, sinks, target);
   }
-  return wants_mma(product_of(body, dot)) ? dot_mma_work(body, signature, dot, sinks, target)
-                                          : dot_simt_work(body, signature, dot, sinks, target);
+  if (const auto plan = few_rows(body, signature, dot, sinks, target)) return plan->work(target);
+  return dot_mma_work(body, signature, dot, sinks, target);
 }
 
 std::string dot_refuses(const ir::Graph& body) {

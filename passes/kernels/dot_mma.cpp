@@ -57,14 +57,7 @@ class MmaWriter : DotPipeline {
     writer_.line(fmt::format("constexpr int B_TILE = {}, STAGE = {};", a, a + b));
     writer_.line("const int lane = thread % 32;");
     if (t.threads() > 32) writer_.line("const int warp = thread / 32;");
-    const auto part = [&](std::string_view name, int64_t below, int64_t count,
-                          std::string_view each) {
-      if (count == 1) return writer_.line(fmt::format("constexpr int {} = 0;", name));
-      writer_.line(fmt::format("const int {} = warp / {} % {}{};", name, below, count, each));
-    };
-    part("row", 1, t.row_warps(), " * ROWS");
-    part("column", t.row_warps(), t.column_warps(), " * COLUMNS");
-    part("slice", t.row_warps() * t.column_warps(), t.slices, "");
+    writer_.lines(place_lines(t));
     writer_.line(fmt::format("{}* const memory = static_cast<{}*>(braid_shared_memory());",
                              problem_.element(), problem_.element()));
     writer_.line("float sum[ROWS / 16][COLUMNS / 8][4] = {};");
@@ -77,19 +70,8 @@ class MmaWriter : DotPipeline {
     writer_.line(
         "float(*const partial)[BM][BN + 4] = "
         "reinterpret_cast<float(*)[BM][BN + 4]>(memory);");
-    writer_.line("#pragma unroll");
-    writer_.line("for (int i = 0; i < ROWS / 16; ++i) {");
-    writer_.line("#pragma unroll");
-    writer_.line("for (int j = 0; j < COLUMNS / 8; ++j) {");
-    writer_.line("#pragma unroll");
-    writer_.line("for (int e = 0; e < 4; ++e) {");
-    writer_.line("const int of_row = row + i * 16 + lane / 4 + e / 2 * 8;");
-    writer_.line("const int of_column = column + j * 8 + lane % 4 * 2 + e % 2;");
-    writer_.line(fmt::format("partial[slice]{} = sum[i][j][e];",
-                             tile_.swapped ? "[of_column][of_row]" : "[of_row][of_column]"));
-    writer_.line("}");
-    writer_.line("}");
-    writer_.line("}");
+    writer_.lines(sum_lines(tile_.swapped ? "partial[slice][of_column][of_row]"
+                                          : "partial[slice][of_row][of_column]"));
     writer_.line("__syncthreads();");
   }
 

@@ -42,6 +42,10 @@ int64_t tile_elements(const MmaProblem& p, const DotOperand& x, int64_t side, in
 /// What the block needs: its stages, later the slices' sums in their place.
 int64_t shared_bytes(const MmaProblem& p, const MmaTile& t);
 
+/// A warp's `row`, `column` and `slice` in the block's tile, by its number `warp`.
+std::vector<std::string> place_lines(const MmaTile& t);
+/// A thread's sums to shared memory: `to` is the place by `slice`, `of_row` and `of_column`.
+std::vector<std::string> sum_lines(const std::string& to);
 /// The lambda `multiply`, which adds the products of a chunk, at its argument, to `sum`.
 std::vector<std::string> multiply_lines(const MmaProblem& p, const MmaTile& t);
 

@@ -71,6 +71,31 @@ std::vector<std::string> column_fragments(const Step& x, const Side& s) {
 
 }  // namespace
 
+std::vector<std::string> place_lines(const MmaTile& t) {
+  const auto part = [](std::string_view name, int64_t below, int64_t count, std::string_view each) {
+    return count == 1 ? fmt::format("constexpr int {} = 0;", name)
+                      : fmt::format("const int {} = warp / {} % {}{};", name, below, count, each);
+  };
+  return {part("row", 1, t.row_warps(), " * ROWS"),
+          part("column", t.row_warps(), t.column_warps(), " * COLUMNS"),
+          part("slice", t.row_warps() * t.column_warps(), t.slices, "")};
+}
+
+std::vector<std::string> sum_lines(const std::string& to) {
+  return {"#pragma unroll",
+          "for (int i = 0; i < ROWS / 16; ++i) {",
+          "#pragma unroll",
+          "for (int j = 0; j < COLUMNS / 8; ++j) {",
+          "#pragma unroll",
+          "for (int e = 0; e < 4; ++e) {",
+          "const int of_row = row + i * 16 + lane / 4 + e / 2 * 8;",
+          "const int of_column = column + j * 8 + lane % 4 * 2 + e % 2;",
+          to + " = sum[i][j][e];",
+          "}",
+          "}",
+          "}"};
+}
+
 std::vector<std::string> multiply_lines(const MmaProblem& p, const MmaTile& t) {
   const Step x{p, t};
   const Side a{'a', p.a}, b{'b', p.b};

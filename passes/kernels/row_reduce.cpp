@@ -327,9 +327,7 @@ class ReductionWriter {
   void write_combine(const Reduce& r) {
     const Fn fn = std::get<ir::ReduceAttr>(r.op->attrs).fn;
     const DType dtype = body_.type(r.op->result).dtype;
-    const std::string_view t = register_type(dtype);
-    const std::string lambda = fmt::format("[]({} a, {} b) -> {} {{ return {}; }}", t, t, t,
-                                           function_text(fn, dtype, {"a", "b"}));
+    const std::string lambda = combine_text(fn, dtype);
     const std::string& x = r.accumulator;
     switch (layout_.kind) {
       case Layout::Kind::warp:

@@ -291,6 +291,14 @@ TEST_CASE("kernels: what chains are easily wrong about is right or refused") {
   check_numbers(right);
 }
 
+TEST_CASE("kernels: an earlier result that is made of itself sixty times is planned at once") {
+  Body b;
+  V h = b.dot(b.in({4, 32}), b.in({32, 32}));
+  for (int i = 0; i < 60; ++i) h = b.map(Fn::mul, {b.map(Fn::add, {h, h}), b.splat(0.5, {4, 32})});
+  b.out(h).out(b.dot(h, b.in({32, 16})));
+  CHECK(kernels::chain_refuses(b.graph).empty());
+}
+
 TEST_CASE("kernels: what no chain can compute is said") {
   const auto refused = [](auto write) {
     Body b;
