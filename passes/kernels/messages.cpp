@@ -73,33 +73,41 @@ void write_tensor(ExprWriter& writer, const Sink& send) {
   const ir::Graph& body = writer.body();
   const Signature& signature = writer.signature();
   const TensorType& type = body.type(send.value);
-  by_one_thread(writer, [&] {
+  const int64_t numel = type.shape.numel();
+  const auto begin = [&] {
     writer.line(fmt::format("record = {};", begin_text(body, send, signature)));
     const std::vector<std::string> numbers = numbers_of(writer, send);
     if (!numbers.empty()) writer.block("if (record)", put_numbers(numbers));
-  });
-  const int64_t numel = type.shape.numel();
-  if (numel > 0) {
-    writer.line("__syncthreads();");
-    writer.open_branch();
-    const std::string e = writer.fresh("e");
-    const Index variable = writer.pool().variable(e, numel);
-    writer.open_loop({variable});
-    const std::string value =
-        writer.value(send.value, delinearize(writer.pool(), variable, type.shape.extents()));
-    writer.line(element_text(body, send, e, value));
-    const std::vector<std::string> loop = writer.close();
-    writer.block(fmt::format("for ({} {} = thread; {} < {}; {} += {})", index_type(numel), e, e,
-                             numel, e, kThreads),
-                 loop);
-    const std::vector<std::string> inner = writer.close();
-    writer.block("if (record)", inner);
-    writer.line("__syncthreads();");
-  }
-  by_one_thread(writer, [&] {
+  };
+  const auto end = [&] {
     writer.line("if (record) " + end_text(body, send, signature));
     if (attr_of(body, send).ends_launch) writer.line(count_launch(send, signature));
-  });
+  };
+  if (numel == 0) {
+    // No other thread looks at the record, not even ahead of its test for being the one.
+    by_one_thread(writer, [&] {
+      begin();
+      end();
+    });
+    return;
+  }
+  by_one_thread(writer, begin);
+  writer.line("__syncthreads();");
+  writer.open_branch();
+  const std::string e = writer.fresh("e");
+  const Index variable = writer.pool().variable(e, numel);
+  writer.open_loop({variable});
+  const std::string value =
+      writer.value(send.value, delinearize(writer.pool(), variable, type.shape.extents()));
+  writer.line(element_text(body, send, e, value));
+  const std::vector<std::string> loop = writer.close();
+  writer.block(fmt::format("for ({} {} = thread; {} < {}; {} += {})", index_type(numel), e, e,
+                           numel, e, kThreads),
+               loop);
+  const std::vector<std::string> inner = writer.close();
+  writer.block("if (record)", inner);
+  writer.line("__syncthreads();");
+  by_one_thread(writer, end);
 }
 
 }  // namespace
