@@ -69,11 +69,7 @@ Graph::Added Graph::try_add(NewOp op) {
     }
   }
   if (op.type && !size_fits(*op.type)) return {{}, too_large(*op.type, dims)};
-  TypeQuery q;
-  q.kind = op.kind;
-  q.attrs = op.attrs;
-  q.declared = op.type;
-  q.dims = &dims;
+  TypeQuery q{op.kind, op.attrs, {}, op.type, &dims};
   q.operands.reserve(op.operands.size());
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i].index >= values_.size()) {
@@ -81,7 +77,6 @@ Graph::Added Graph::try_add(NewOp op) {
     }
     const Value& v = value(op.operands[i]);
     q.operands.push_back(v.type);
-    q.operand_is_state.push_back(v.state);
     if (takes_state(op.kind, i).value_or(v.state) != v.state) {
       return {{},
               v.state
@@ -99,10 +94,10 @@ Graph::Added Graph::try_add(NewOp op) {
   }
   if (!answer.error.empty()) return {{}, std::move(answer.error)};
   if (!size_fits(answer.type)) return {{}, too_large(answer.type, dims)};
-  const std::vector<TensorType> counted{{DType::i32, {}}};
-  if (op.kind == OpKind::compact && op.more.empty()) op.more = counted;
-  if (op.kind == OpKind::compact && op.more != counted) {
-    return {{}, "compact has two results, the second i32[]"};
+  if (op.kind == OpKind::compact) {
+    const std::vector<TensorType> counted{{DType::i32, {}}};
+    if (op.more.empty()) op.more = counted;
+    if (op.more != counted) return {{}, "compact has two results, the second i32[]"};
   }
   if (!op.more.empty() && !has_more_results(op.kind)) {
     return {{}, fmt::format("{} has one result", table.name)};
@@ -365,11 +360,8 @@ void Graph::bind_dims(const DimTable::Bindings& bindings) {
   // What was undecided with symbols is decided now: slices, for one.
   for (const Op& op : ops_) {
     if (is_region(op.kind) || runs_code(op.kind)) continue;
-    TypeQuery q{op.kind, op.attrs, {}, {}, value(op.result).type, &dims};
-    for (ValueId v : op.operands) {
-      q.operands.push_back(type(v));
-      q.operand_is_state.push_back(value(v).state);
-    }
+    TypeQuery q{op.kind, op.attrs, {}, value(op.result).type, &dims};
+    for (ValueId v : op.operands) q.operands.push_back(type(v));
     const TypeAnswer answer = info(op.kind).type_rule(q);
     if (answer.error.empty()) continue;
     fail("E0301", answer.error + " (with these dims)");

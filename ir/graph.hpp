@@ -134,6 +134,11 @@ class Graph {
   Added try_add(NewOp op);
   /// The same where a failure would be our own bug: throws InternalError.
   ValueId add(NewOp op);
+  /// Makes room for so many ops in all, of one result each.
+  void reserve(size_t ops) {
+    ops_.reserve(ops);
+    values_.reserve(ops);
+  }
 
   const std::vector<Op>& ops() const { return ops_; }
   std::vector<Op>& ops() { return ops_; }

@@ -235,9 +235,8 @@ struct Op;
 /// What a type rule sees and answers.
 struct TypeQuery {
   OpKind kind;
-  Attrs attrs;
+  const Attrs& attrs;
   std::vector<TensorType> operands;
-  std::vector<bool> operand_is_state;
   std::optional<TensorType> declared;  // given by the caller; needed where nothing implies it
   DimTable* dims = nullptr;
 };

@@ -106,7 +106,7 @@ class Verifier {
     const Op& op = g_.ops()[i];
     const Value& result = g_.value(op.result);
     if (const auto* c = std::get_if<ConstAttr>(&op.attrs); c && !literal(i, *c)) return;
-    TypeQuery q{op.kind, op.attrs, {}, {}, result.type, &dims_};
+    TypeQuery q{op.kind, op.attrs, {}, result.type, &dims_};
     const auto count = static_cast<int>(op.operands.size());
     const OpInfo& table = info(op.kind);
     bool good =
@@ -114,7 +114,6 @@ class Verifier {
     for (size_t k = 0; k < op.operands.size(); ++k) {
       const Value& v = g_.value(op.operands[k]);
       q.operands.push_back(v.type);
-      q.operand_is_state.push_back(v.state);
       good = good && takes_state(op.kind, k).value_or(v.state) == v.state;
     }
     if (!good) return bad_op(i, "E0905", fmt::format("{} has operands of a wrong kind", name(op)));

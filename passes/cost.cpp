@@ -1,11 +1,17 @@
 #include "passes/cost.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
 #include "ir/matmul_body.hpp"
+#include "passes/body_key.hpp"
 #include "passes/kernels/cuda_text.hpp"
 #include "passes/kernels/family.hpp"
 
@@ -30,12 +36,42 @@ int64_t touched(const ir::Graph& g, ir::ValueId v, const ir::Op& user) {
 }
 
 /// A kernel that no launch can hold fills the GPU; the source pass says so to the author.
-kernels::Work work_of(const Kernel& k, const Target& t) {
+kernels::Work find_work(const Kernel& k, const Target& t) {
   try {
     return kernels::family(k.family).work(k.body, t, k.parts);
   } catch (const kernels::TooLarge&) {
     return {.blocks = t.sms, .threads = 256};
   }
+}
+
+/// What families answered. Several passes ask of each kernel, and a family tries many tiles for one
+/// answer.
+class KnownWork {
+ public:
+  kernels::Work of(const Kernel& k, const Target& t) {
+    const std::string key = fmt::format("{} {} {} {} {} {} ", k.family, k.parts, t.arch, t.sms,
+                                        t.max_threads_per_block, t.shared_bytes_per_block) +
+                            body_key(k.body);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto it = known_.find(key); it != known_.end()) return it->second;
+    }
+    const kernels::Work work = find_work(k, t);
+    const std::lock_guard lock(mutex_);
+    if (known_.size() == kMost) known_.clear();
+    known_.emplace(key, work);
+    return work;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;  // a key takes a few hundred bytes
+  std::mutex mutex_;
+  std::unordered_map<std::string, kernels::Work> known_;
+};
+
+kernels::Work work_of(const Kernel& k, const Target& t) {
+  static KnownWork known;
+  return known.of(k, t);
 }
 
 /// A product by the rate of the library; of another function no more is known than what it must

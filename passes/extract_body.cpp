@@ -24,6 +24,7 @@ class Extractor {
   }
 
   ir::Graph run(std::vector<ValueId>* sources) {
+    body_.reserve(2 * group_.ops.size() + 4);  // with arguments and free ops
     for (OpId id : group_.ops) {
       for (auto [before, after] : ir::versions_made(graph_, graph_.op(id))) {
         written_.push_back(before);

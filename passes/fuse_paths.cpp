@@ -93,7 +93,7 @@ bool Paths::remembered(ValueId v, const Domain* rows) {
 bool Paths::evaluate(ValueId v, const Domain* rows) const {
   kernels::IndexPool pool;
   std::vector<int64_t> extents = graph_.type(v).shape.extents();
-  std::vector<kernels::Index> at;
+  kernels::At at;
   for (size_t i = 0; i < extents.size(); ++i) {
     at.push_back(pool.variable(fmt::format("i{}", i), extents[i]));
   }
@@ -111,9 +111,8 @@ bool Paths::evaluate(ValueId v, const Domain* rows) const {
       domain_extents.push_back(axis.extent);
       if (!axis.reduced) row_extents.push_back(axis.extent);
     }
-    const std::vector<kernels::Index> in_domain =
-        kernels::delinearize(pool, wanted, domain_extents);
-    std::vector<kernels::Index> in_row;
+    const kernels::At in_domain = kernels::delinearize(pool, wanted, domain_extents);
+    kernels::At in_row;
     for (size_t i = 0; i < in_domain.size(); ++i) {
       if (!rows->axes[i].reduced) in_row.push_back(in_domain[i]);
     }

@@ -29,6 +29,7 @@ ChainPlan::ChainPlan(const ir::Graph& body, const Signature& signature,
                      const std::vector<Sink>& sinks, ChainTile tile, bool may_stand_alone)
     : body_(body), signature_(signature), probe_(body, signature, pool_), tile_(tile) {
   probe_.set_prefix("probe_");
+  probe_.only_ask();
   find_ops(sinks, may_stand_alone);
   probe_.set_kept([this](ir::ValueId v, const At& at) -> std::optional<std::string> {
     if (wanted_.contains(v)) record(v, at);
@@ -202,7 +203,7 @@ std::string ChainPlan::name(const char* what, const ChainStage& s) const {
   return fmt::format("{}_{}", what, s.number);
 }
 
-At ChainPlan::in_box(const Box& box, const std::vector<Index>& local) {
+At ChainPlan::in_box(const Box& box, const At& local) {
   At at = box.base;
   for (size_t d = 0; d < at.size(); ++d) at[d] = pool_.add(at[d], local[d]);
   return at;

@@ -123,7 +123,7 @@ class ChainPlan {
   At operand_at(const ChainStage& s, const ChainOperand& x, Index outer, Index k);
   /// The reduction's operand at a row and a column.
   At reduced_at(const ChainStage& s, Index row, Index column);
-  At in_box(const Box& box, const std::vector<Index>& local);
+  At in_box(const Box& box, const At& local);
   std::string name(const char* what, const ChainStage& s) const;
   IndexPool& pool() { return pool_; }
   /// The variables that say which block it is.

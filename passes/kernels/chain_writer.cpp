@@ -66,7 +66,7 @@ std::optional<std::string> ChainWriter::kept(ir::ValueId v, const At& at) {
   if (kind != OpKind::dot && kind != OpKind::reduce) return {};
   const ChainStage* s = plan_.stage_of(v);
   ensure(s != nullptr, "a chain reads a result of no stage");
-  std::vector<Index> local;
+  At local;
   for (size_t d = 0; d < at.size(); ++d) {
     local.push_back(pool_.add(at[d], pool_.mul(s->box.base[d], -1)));
   }
@@ -120,7 +120,7 @@ void ChainWriter::meet(ir::ValueId v, const At& at) {
     // At the thread's own element, and all of them.
     const RowLayout& walk = *walked_->walk;
     if (extra.box.numel() != walk.rows * walk.columns || !writer_.directly_in_loop()) continue;
-    std::vector<Index> local;
+    At local;
     for (size_t d = 0; d < at.size(); ++d) {
       local.push_back(pool_.add(at[d], pool_.mul(extra.box.base[d], -1)));
     }

@@ -29,6 +29,12 @@ ExprWriter::ExprWriter(const ir::Graph& body, const Signature& signature, IndexP
   scope_ = scopes_.back().get();
 }
 
+size_t ExprWriter::KeyHash::operator()(const Key& key) const {
+  uint64_t hash = key.value.index;
+  for (const Index i : key.at) hash = (hash ^ i.id) * 1099511628211u;
+  return static_cast<size_t>(hash ^ hash >> 32);
+}
+
 void ExprWriter::lines(const std::vector<std::string>& texts) {
   scope_->lines.insert(scope_->lines.end(), texts.begin(), texts.end());
 }
@@ -97,6 +103,7 @@ std::string ExprWriter::value(ir::ValueId v, const At& at) {
   Scope* const here = scope_;
   while (moves_out(at)) scope_ = scope_->parent;
   std::string text = compute(v, at);
+  if (!writes_) text.clear();
   define(v, at, text);
   scope_ = here;
   return text;
@@ -114,9 +121,11 @@ std::string ExprWriter::compute(ir::ValueId v, const At& at) {
     case OpKind::read:
       return read(op, at);
     case OpKind::constant:
+      if (!writes_) return {};
       return literal_text(body_.literals[std::get<ir::ConstAttr>(op.attrs).literal]);
     case OpKind::iota: {
       const auto axis = static_cast<size_t>(std::get<ir::AxisAttr>(op.attrs).axis);
+      if (!writes_) return {};
       const std::string index = pool_.text(at[axis]);
       return fmt::format("(({}){})", register_type(type.dtype), parenthesised(index));
     }
@@ -166,6 +175,7 @@ std::string ExprWriter::load(ir::ValueId v, const At& at) {
   const TensorType& type = body_.type(v);
   const Index linear = linearize(pool_, at, type.shape.extents());
   loads_.push_back({arg, linear});
+  if (!writes_) return {};
   const std::string memory = memory_ ? memory_(arg, linear) : element(arg, linear);
   const std::string name = fresh("x_" + signature_.args[arg].name);
   line(fmt::format("const {} {} = {};", register_type(type.dtype), name,
@@ -192,6 +202,7 @@ std::string ExprWriter::map(const ir::Op& op, const At& at) {
   const Fn fn = std::get<ir::MapAttr>(op.attrs).fn;
   std::vector<std::string> operands;
   for (const ir::ValueId v : op.operands) operands.push_back(value(v, at));
+  if (!writes_) return {};
   const DType from = body_.type(op.operands.back()).dtype;
   const std::string text = fn == Fn::cast
                                ? cast_text(from, body_.type(op.result).dtype, operands[0])
@@ -222,12 +233,12 @@ std::string ExprWriter::concat(const ir::Op& op, const At& at) {
     begin += extent;
   }
   ensure(!parts.empty(), "no operand of a concat holds the element");
-  const std::string index = pool_.text(at[axis]);
   if (parts.size() == 1) {
     At inner = at;
     inner[axis] = pool_.add(at[axis], pool_.constant(-parts[0].begin));
     return value(parts[0].value, inner);
   }
+  const std::string index = pool_.text(at[axis]);
   const std::string name = fresh(fmt::format("concat_{}", op.result.index));
   line(fmt::format("{} {};", register_type(dtype), name));
   for (size_t p = 0; p < parts.size(); ++p) {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -15,14 +15,15 @@
 
 namespace braid::kernels {
 
-using At = std::vector<Index>;
-
 /// Every value is computed once per index and scope and kept in a local constant; what does not
 /// depend on a loop's variables moves in front of the loop. Reductions and dots are not computed
 /// here: the family defines their results.
 class ExprWriter {
  public:
   ExprWriter(const ir::Graph& body, const Signature& signature, IndexPool& pool);
+  /// Writes nothing from here on and names nothing: values are empty texts. For callers that want
+  /// to know what is asked for, or what is refused.
+  void only_ask() { writes_ = false; }
 
   /// A name, a literal or a parenthesised expression for the element of `v` at `at`, of the
   /// dtype's register type. Throws Refusal where a value would be needed that nobody defined.
@@ -33,7 +34,9 @@ class ExprWriter {
   /// From here to the end of the scope, `text` is that element.
   void define(ir::ValueId v, const At& at, std::string text);
 
-  void line(std::string text) { scope_->lines.push_back(std::move(text)); }
+  void line(std::string text) {
+    if (writes_) scope_->lines.push_back(std::move(text));
+  }
   void lines(const std::vector<std::string>& texts);
   /// A line in front of the loop that is being written.
   void line_before_loop(std::string text);
@@ -74,7 +77,14 @@ class ExprWriter {
   const Signature& signature() const { return signature_; }
 
  private:
-  using Key = std::pair<ir::ValueId, At>;
+  struct Key {
+    ir::ValueId value;
+    At at;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
   struct Scope {
     Scope* parent = nullptr;
     bool is_loop = false;
@@ -98,11 +108,12 @@ class ExprWriter {
   IndexPool& pool_;
   std::vector<std::unique_ptr<Scope>> scopes_;
   Scope* scope_;
-  std::map<Key, std::string> known_;
+  std::unordered_map<Key, std::string, KeyHash> known_;
   std::set<std::string> names_;
   Memory memory_;
   Kept kept_;
   std::string prefix_;
+  bool writes_ = true;
   std::vector<Load> loads_;
 };
 

@@ -20,21 +20,35 @@ bool fits_int(int64_t lo, int64_t hi) {
 
 }  // namespace
 
+size_t IndexPool::ExprHash::operator()(const Expr& e) const {
+  // Fowler, Noll and Vo's, by words in place of bytes.
+  uint64_t hash = 14695981039346656037u;
+  const auto add = [&hash](auto word) {
+    hash = (hash ^ static_cast<uint64_t>(word)) * 1099511628211u;
+  };
+  add(e.constant);
+  for (const Term& t : e.terms) {
+    add(t.atom);
+    add(t.coefficient);
+  }
+  return static_cast<size_t>(hash ^ hash >> 32);
+}
+
 Index IndexPool::intern(Expr e) {
   std::sort(e.terms.begin(), e.terms.end());
-  Expr merged;
-  merged.constant = e.constant;
+  size_t merged = 0;
   for (const Term& t : e.terms) {
-    if (!merged.terms.empty() && merged.terms.back().atom == t.atom) {
-      merged.terms.back().coefficient += t.coefficient;
+    if (merged > 0 && e.terms[merged - 1].atom == t.atom) {
+      e.terms[merged - 1].coefficient += t.coefficient;
     } else {
-      merged.terms.push_back(t);
+      e.terms[merged++] = t;
     }
   }
-  std::erase_if(merged.terms, [](const Term& t) { return t.coefficient == 0; });
-  if (recombine(merged)) return intern(std::move(merged));
-  const auto [it, added] = index_.try_emplace(merged, static_cast<uint32_t>(exprs_.size()));
-  if (added) exprs_.push_back(std::move(merged));
+  e.terms.resize(merged);
+  std::erase_if(e.terms, [](const Term& t) { return t.coefficient == 0; });
+  if (recombine(e)) return intern(std::move(e));
+  const auto [it, added] = index_.try_emplace(std::move(e), static_cast<uint32_t>(exprs_.size()));
+  if (added) exprs_.push_back(&it->first);
   return Index{it->second};
 }
 
@@ -47,13 +61,13 @@ bool IndexPool::recombine(Expr& e) {
     const Index quotient = div(of, by);
     for (size_t k = 0; k < e.terms.size(); ++k) {
       if (k == m || e.terms[k].coefficient != low.coefficient * by) continue;
-      const Expr& q = exprs_[quotient.id];
+      const Expr& q = expr(quotient);
       const bool whole = q.constant == 0 && q.terms.size() == 1 && q.terms[0].coefficient == 1 &&
                          q.terms[0].atom == e.terms[k].atom;
       const Atom& high = atoms_[e.terms[k].atom];
       const bool part = high.kind == Atom::Kind::mod && high.of == quotient;
       if (!whole && !part) continue;
-      const Expr joined = exprs_[(whole ? of : mod(of, by * high.by)).id];
+      const Expr joined = expr((whole ? of : mod(of, by * high.by)));
       e.terms.erase(e.terms.begin() + static_cast<std::ptrdiff_t>(std::max(k, m)));
       e.terms.erase(e.terms.begin() + static_cast<std::ptrdiff_t>(std::min(k, m)));
       for (const Term& t : joined.terms) {
@@ -72,29 +86,30 @@ Index IndexPool::variable(std::string_view name, int64_t extent) {
   if (extent <= 1) return constant(0);
   auto it = variables_.find(name);
   if (it == variables_.end()) {
-    it = variables_.emplace(std::string(name), static_cast<uint32_t>(atoms_.size())).first;
+    const auto atom = static_cast<uint32_t>(atoms_.size());
     atoms_.push_back({Atom::Kind::variable, std::string(name), {}, 0, extent});
+    it = variables_.emplace(std::string(name), intern(Expr{{{atom, 1}}, 0})).first;
   }
-  ensure(atoms_[it->second].extent == extent, "an index variable has two extents");
-  return intern(Expr{{{it->second, 1}}, 0});
+  ensure(max(it->second) == extent - 1, "an index variable has two extents");
+  return it->second;
 }
 
 void IndexPool::find_sorts(uint32_t atom, std::span<const Index> variables, bool* these,
                            bool* others) const {
   const Atom& a = atoms_[atom];
   if (a.kind != Atom::Kind::variable) {
-    for (const Term& t : exprs_[a.of.id].terms) find_sorts(t.atom, variables, these, others);
+    for (const Term& t : expr(a.of).terms) find_sorts(t.atom, variables, these, others);
     return;
   }
   const bool one = std::any_of(variables.begin(), variables.end(), [&](Index v) {
-    const Expr& e = exprs_[v.id];
+    const Expr& e = expr(v);
     return e.terms.size() == 1 && e.terms[0].atom == atom;
   });
   *(one ? these : others) = true;
 }
 
 bool IndexPool::separate(Index a, std::span<const Index> variables, Index* base, Index* local) {
-  const Expr whole = exprs_[a.id];
+  const Expr& whole = expr(a);
   Expr of_these{{}, whole.constant}, of_others;
   for (const Term& t : whole.terms) {
     bool these = false, others = false;
@@ -108,15 +123,20 @@ bool IndexPool::separate(Index a, std::span<const Index> variables, Index* base,
 }
 
 Index IndexPool::add(Index a, Index b) {
-  Expr e = exprs_[a.id];
-  const Expr& o = exprs_[b.id];
+  const Expr& o = expr(b);
+  if (o.terms.empty() && o.constant == 0) return a;
+  if (expr(a).terms.empty() && expr(a).constant == 0) return b;
+  Expr e;
+  e.terms.reserve(expr(a).terms.size() + o.terms.size());
+  e = expr(a);
   e.terms.insert(e.terms.end(), o.terms.begin(), o.terms.end());
   e.constant += o.constant;
   return intern(std::move(e));
 }
 
 Index IndexPool::mul(Index a, int64_t c) {
-  Expr e = exprs_[a.id];
+  if (c == 1) return a;
+  Expr e = expr(a);
   for (Term& t : e.terms) t.coefficient *= c;
   e.constant *= c;
   return intern(std::move(e));
@@ -125,10 +145,12 @@ Index IndexPool::mul(Index a, int64_t c) {
 IndexPool::Split IndexPool::split(Index a, int64_t c) {
   // a = c * quotient + rest, exactly, with every coefficient of the rest in [0, c).
   Expr quotient, rest;
-  const Expr e = exprs_[a.id];
+  const Expr& e = expr(a);
   for (const Term& t : e.terms) {
-    quotient.terms.push_back({t.atom, floor_div(t.coefficient, c)});
-    rest.terms.push_back({t.atom, floor_mod(t.coefficient, c)});
+    const Term whole{t.atom, floor_div(t.coefficient, c)},
+        left{t.atom, floor_mod(t.coefficient, c)};
+    if (whole.coefficient != 0) quotient.terms.push_back(whole);
+    if (left.coefficient != 0) rest.terms.push_back(left);
   }
   quotient.constant = floor_div(e.constant, c);
   rest.constant = floor_mod(e.constant, c);
@@ -136,7 +158,7 @@ IndexPool::Split IndexPool::split(Index a, int64_t c) {
 }
 
 bool IndexPool::factor(Index a, int64_t c, int64_t* factor, Index* big, Index* small) {
-  Expr e = exprs_[a.id];
+  Expr e = expr(a);
   std::sort(e.terms.begin(), e.terms.end(), [](const Term& x, const Term& y) {
     return std::make_pair(-x.coefficient, x.atom) < std::make_pair(-y.coefficient, y.atom);
   });
@@ -177,6 +199,7 @@ Index IndexPool::atom(bool is_div, Index of, int64_t by) {
 
 Index IndexPool::div(Index a, int64_t c) {
   ensure(c >= 1, "an index is divided by less than one");
+  if (c == 1) return a;
   const auto [quotient, rest] = split(a, c);
   ensure(min(rest) >= 0, "a negative index is divided");
   if (max(rest) < c) return quotient;
@@ -184,7 +207,7 @@ Index IndexPool::div(Index a, int64_t c) {
   Index big, small;
   if (factor(rest, c, &g, &big, &small)) return add(quotient, div(big, c / g));
 
-  const Expr e = exprs_[rest.id];
+  const Expr& e = expr(rest);
   if (e.terms.size() == 1 && e.terms[0].coefficient == 1) {
     const Atom inner = atoms_[e.terms[0].atom];
     if (inner.kind == Atom::Kind::div) {
@@ -207,7 +230,7 @@ Index IndexPool::mod(Index a, int64_t c) {
   Index big, small;
   if (factor(rest, c, &g, &big, &small)) return add(mul(mod(big, c / g), g), small);
 
-  const Expr e = exprs_[rest.id];
+  const Expr& e = expr(rest);
   for (const Term& t : e.terms) {
     const Atom inner = atoms_[t.atom];
     if (inner.kind != Atom::Kind::mod || (t.coefficient * inner.by) % c != 0) continue;
@@ -220,13 +243,13 @@ Index IndexPool::mod(Index a, int64_t c) {
 }
 
 bool IndexPool::is_constant(Index a, int64_t* value) const {
-  const Expr& e = exprs_[a.id];
+  const Expr& e = expr(a);
   if (e.terms.empty() && value) *value = e.constant;
   return e.terms.empty();
 }
 
 int64_t IndexPool::min(Index a) const {
-  const Expr& e = exprs_[a.id];
+  const Expr& e = expr(a);
   int64_t m = e.constant;
   for (const Term& t : e.terms) {
     if (t.coefficient < 0) m += t.coefficient * (atoms_[t.atom].extent - 1);
@@ -235,7 +258,7 @@ int64_t IndexPool::min(Index a) const {
 }
 
 int64_t IndexPool::max(Index a) const {
-  const Expr& e = exprs_[a.id];
+  const Expr& e = expr(a);
   int64_t m = e.constant;
   for (const Term& t : e.terms) {
     if (t.coefficient > 0) m += t.coefficient * (atoms_[t.atom].extent - 1);
@@ -244,9 +267,9 @@ int64_t IndexPool::max(Index a) const {
 }
 
 bool IndexPool::depends_on(Index a, Index variable) const {
-  const Expr& v = exprs_[variable.id];
+  const Expr& v = expr(variable);
   if (v.terms.empty()) return false;
-  for (const Term& t : exprs_[a.id].terms) {
+  for (const Term& t : expr(a).terms) {
     const Atom& inner = atoms_[t.atom];
     if (t.atom == v.terms[0].atom) return true;
     if (inner.kind != Atom::Kind::variable && depends_on(inner.of, variable)) return true;
@@ -255,8 +278,8 @@ bool IndexPool::depends_on(Index a, Index variable) const {
 }
 
 int64_t IndexPool::coefficient(Index a, Index variable) const {
-  const Expr& v = exprs_[variable.id];
-  for (const Term& t : exprs_[a.id].terms) {
+  const Expr& v = expr(variable);
+  for (const Term& t : expr(a).terms) {
     if (!v.terms.empty() && t.atom == v.terms[0].atom) return t.coefficient;
   }
   return 0;
@@ -265,7 +288,7 @@ int64_t IndexPool::coefficient(Index a, Index variable) const {
 std::string IndexPool::atom_text(uint32_t id) const {
   const Atom& a = atoms_[id];
   if (a.kind == Atom::Kind::variable) return a.name;
-  const Expr& of = exprs_[a.of.id];
+  const Expr& of = expr(a.of);
   const bool plain = of.constant == 0 && of.terms.size() == 1 && of.terms[0].coefficient == 1 &&
                      atoms_[of.terms[0].atom].kind == Atom::Kind::variable;
   const char sign = a.kind == Atom::Kind::div ? '/' : '%';
@@ -274,7 +297,7 @@ std::string IndexPool::atom_text(uint32_t id) const {
 }
 
 std::string IndexPool::text(Index a) const {
-  const Expr& e = exprs_[a.id];
+  const Expr& e = expr(a);
   std::vector<Term> terms = e.terms;
   std::sort(terms.begin(), terms.end(), [](const Term& x, const Term& y) {
     return std::make_pair(-x.coefficient, x.atom) < std::make_pair(-y.coefficient, y.atom);
@@ -315,9 +338,9 @@ Index linearize(IndexPool& pool, std::span<const Index> at, std::span<const int6
   return sum;
 }
 
-std::vector<Index> delinearize(IndexPool& pool, Index linear, std::span<const int64_t> extents) {
+At delinearize(IndexPool& pool, Index linear, std::span<const int64_t> extents) {
   const std::vector<int64_t> strides = row_major_strides(extents);
-  std::vector<Index> at;
+  At at;
   const bool empty = std::find(extents.begin(), extents.end(), 0) != extents.end();
   for (size_t i = 0; i < extents.size(); ++i) {
     if (empty || extents[i] == 1) {
@@ -330,11 +353,10 @@ std::vector<Index> delinearize(IndexPool& pool, Index linear, std::span<const in
   return at;
 }
 
-std::vector<Index> through_view(IndexPool& pool, const ir::ViewAttr& view,
-                                const TensorType& operand, const TensorType& result,
-                                std::span<const Index> at) {
+At through_view(IndexPool& pool, const ir::ViewAttr& view, const TensorType& operand,
+                const TensorType& result, std::span<const Index> at) {
   const std::vector<int64_t> extents = operand.shape.extents();
-  std::vector<Index> to(extents.size());
+  At to(extents.size());
   switch (view.kind) {
     case ir::ViewKind::reshape:
       return delinearize(pool, linearize(pool, at, result.shape.extents()), extents);

@@ -9,8 +9,10 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
+#include "ir/inplace_vector.hpp"
 #include "ir/op.hpp"
 
 namespace braid::kernels {
@@ -22,10 +24,16 @@ struct Index {
   auto operator<=>(const Index&) const = default;
 };
 
+/// Where an element of a tensor stands, axis by axis.
+using At = InplaceVector<Index, kMaxRank>;
+
 /// Expressions are sums of constant * atom plus a constant; an atom is a variable, or a div or mod
 /// that could not be resolved. (a*T + b) / T with 0 <= b < T becomes a, and so on.
 class IndexPool {
  public:
+  IndexPool() = default;
+  IndexPool(const IndexPool&) = delete;
+  IndexPool& operator=(const IndexPool&) = delete;
   Index constant(int64_t c);
   /// A variable with values in [0, extent). The name is its CUDA text. Same name, same variable.
   Index variable(std::string_view name, int64_t extent);
@@ -56,7 +64,10 @@ class IndexPool {
   struct Expr {
     std::vector<Term> terms;  // by atom
     int64_t constant = 0;
-    auto operator<=>(const Expr&) const = default;
+    bool operator==(const Expr&) const = default;
+  };
+  struct ExprHash {
+    size_t operator()(const Expr& e) const;
   };
   struct Atom {
     enum class Kind : uint8_t { variable, div, mod } kind;
@@ -78,20 +89,20 @@ class IndexPool {
   bool factor(Index a, int64_t c, int64_t* factor, Index* big, Index* small);
   Index atom(bool is_div, Index of, int64_t by);
   std::string atom_text(uint32_t id) const;
-  std::vector<Expr> exprs_;
-  std::map<Expr, uint32_t> index_;
+  const Expr& expr(Index a) const { return *exprs_[a.id]; }
+  std::unordered_map<Expr, uint32_t, ExprHash> index_;
+  std::vector<const Expr*> exprs_;  // by id, in index_
   std::vector<Atom> atoms_;
-  std::map<std::string, uint32_t, std::less<>> variables_;
+  std::map<std::string, Index, std::less<>> variables_;
   std::map<std::tuple<uint8_t, uint32_t, int64_t>, uint32_t> divmods_;
 };
 
 /// Row-major linear index, and its inverse.
 Index linearize(IndexPool& pool, std::span<const Index> at, std::span<const int64_t> extents);
-std::vector<Index> delinearize(IndexPool& pool, Index linear, std::span<const int64_t> extents);
+At delinearize(IndexPool& pool, Index linear, std::span<const int64_t> extents);
 
 /// The operand's index for the element of a view's result at `at`. Static types.
-std::vector<Index> through_view(IndexPool& pool, const ir::ViewAttr& view,
-                                const TensorType& operand, const TensorType& result,
-                                std::span<const Index> at);
+At through_view(IndexPool& pool, const ir::ViewAttr& view, const TensorType& operand,
+                const TensorType& result, std::span<const Index> at);
 
 }  // namespace braid::kernels

@@ -187,7 +187,7 @@ TEST_CASE("index texts through chains of views address the right element") {
     }
     IndexPool pool;
     const int64_t numel = type.shape.numel();
-    std::vector<Index> at = delinearize(pool, pool.variable("i", numel), type.shape.extents());
+    At at = delinearize(pool, pool.variable("i", numel), type.shape.extents());
     for (size_t k = chain.size(); k-- > 0;) {
       at = through_view(pool, chain[k].attr, chain[k].operand, chain[k].result, at);
     }
