@@ -8,9 +8,9 @@
 #include "passes/chains.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "ir/matmul_body.hpp"
@@ -61,7 +61,6 @@ class Joiner {
  private:
   struct Node {
     std::set<uint32_t> before, after;  // groups
-    std::optional<double> us;          // once asked for; negative: not to be joined
     std::string key;                   // once asked for
   };
 
@@ -93,10 +92,15 @@ class Joiner {
   bool join(uint32_t p, uint32_t g) {
     const Group& maker = fusion_.groups[p];
     const Group& user = fusion_.groups[g];
-    const bool may = is_product(p) || (maker.family == FamilyId::row && is_product(g));
-    if (!may || maker.level != user.level) return false;
-    // What only meets the product's results may well run beside the product.
-    if (!feeds(p, g)) return false;
+    if (maker.level != user.level) return false;
+    FamilyId family = FamilyId::chain;
+    if (is_read_through(p, g)) {
+      family = user.family;
+    } else {
+      const bool may = is_product(p) || (maker.family == FamilyId::row && is_product(g));
+      // What only meets the product's results may well run beside the product.
+      if (!may || !feeds(p, g)) return false;
+    }
     // No kernel reads a version of a param that it makes.
     for (const ValueId v : maker.outputs) {
       if (graph_.value(v).state && reads(g, v)) return false;
@@ -107,15 +111,65 @@ class Joiner {
     }
     if (us_of(p) < 0 || us_of(g) < 0) return false;
     const double apart = (stays(p, g) ? 0 : us_of(p) + edge_us_) + us_of(g);
-    Group joint{FamilyId::chain, {}, {}, user.level};
+    Group joint{family, {}, {}, user.level};
     std::set_union(maker.ops.begin(), maker.ops.end(), user.ops.begin(), user.ops.end(),
                    std::back_inserter(joint.ops));
     if (joint.ops.size() > kMaxGroupOps) return false;
     joint.outputs = outputs_of(p, g);
-    const double together = estimate("chain", joint);
+    ir::Graph body = extract_body(graph_, joint, nullptr);
+    std::string key = key_of(joint, body);
+    const double together = us_of(key, joint, std::move(body));
     if (together < 0 || together + kLeastGainUs > apart) return false;
-    replace(p, g, std::move(joint), together);
+    replace(p, g, std::move(joint), std::move(key));
     return true;
+  }
+
+  /// Whether g, and nobody else, may compute what p makes where it reads it: elements that p makes
+  /// one by one and that are those of one operand of a concat, once each; or a concat that a
+  /// product reads, which takes no more than finding the operand that has the element.
+  bool is_read_through(uint32_t p, uint32_t g) const {
+    const Group& maker = fusion_.groups[p];
+    const Group& user = fusion_.groups[g];
+    if (nodes_[p].after.size() != 1 || maker.outputs.size() != 1) return false;
+    const ValueId made = maker.outputs[0];
+    if (facts_.is_output[made.index]) return false;
+    // Nor may g write what p reads.
+    for (const ValueId v : user.outputs) {
+      if (graph_.value(v).state) return false;
+    }
+    const bool is_product = user.family == FamilyId::dot;
+    if (is_product ? !is_all(maker, {ir::OpKind::concat}) : !is_elementwise(user)) return false;
+    if (!is_elementwise(maker)) return false;
+    size_t reads = 0;
+    for (const OpId id : user.ops) {
+      for (const ValueId v : graph_.op(id).operands) {
+        if (facts_.source[v.index] != made) continue;
+        const ir::OpKind reader = is_product ? ir::OpKind::dot : ir::OpKind::concat;
+        if (graph_.op(id).kind != reader || repeats(v, made)) return false;
+        ++reads;
+      }
+    }
+    return reads == 1 || is_product;
+  }
+
+  bool is_elementwise(const Group& group) const {
+    return group.family == FamilyId::row &&
+           is_all(group, {ir::OpKind::map, ir::OpKind::gather, ir::OpKind::concat});
+  }
+
+  bool is_all(const Group& group, std::initializer_list<ir::OpKind> kinds) const {
+    return std::all_of(group.ops.begin(), group.ops.end(), [&](OpId id) {
+      return std::find(kinds.begin(), kinds.end(), graph_.op(id).kind) != kinds.end();
+    });
+  }
+
+  /// Whether views between have elements of `from` several times in `v`.
+  bool repeats(ValueId v, ValueId from) const {
+    for (; v != from; v = graph_.def(v).operands[0]) {
+      const auto* view = std::get_if<ir::ViewAttr>(&graph_.def(v).attrs);
+      if (view && view->kind == ir::ViewKind::broadcast) return true;
+    }
+    return false;
   }
 
   /// Whether a product or a reduction of g reads what p makes.
@@ -162,10 +216,14 @@ class Joiner {
       key = std::to_string(g);
     }
     if (key.empty()) {
-      key = body_key(extract_body(graph_, fusion_.groups[g], nullptr));
-      key += name_of(fusion_.groups[g].family);
+      const Group& group = fusion_.groups[g];
+      key = key_of(group, extract_body(graph_, group, nullptr));
     }
     return key;
+  }
+
+  static std::string key_of(const Group& group, const ir::Graph& body) {
+    return body_key(body) + std::string(name_of(group.family));
   }
 
   /// Whether `other`, which waits for what is to be joined with g, waits for g anyway.
@@ -213,48 +271,45 @@ class Joiner {
   }
 
   double us_of(uint32_t g) {
-    if (nodes_[g].us) return *nodes_[g].us;
+    const std::string& key = key_of(g);
+    if (const auto it = known_.find(key); it != known_.end()) return it->second;
     const Group& group = fusion_.groups[g];
-    double us = -1;
-    if (!calls_library(group)) us = estimate(name_of(group.family), group);
-    nodes_[g].us = us;
-    return us;
+    return us_of(key, group, extract_body(graph_, group, nullptr));
   }
 
-  bool calls_library(const Group& group) const {
-    if (group.family != FamilyId::dot || options_.dots == Dots::braid) return false;
-    const std::optional<MatmulBody> product = matmul_body(extract_body(graph_, group, nullptr));
-    return product && wants_library(*product, options_);
-  }
-
-  /// Microseconds, or a negative number where the family refuses. Layers repeat.
-  double estimate(std::string_view family, const Group& group) {
-    ir::Graph body = extract_body(graph_, group, nullptr);
-    size_t arguments = body.outputs.size();
-    for (const ir::Op& op : body.ops()) {
-      if (op.kind == ir::OpKind::input || op.kind == ir::OpKind::param) ++arguments;
-    }
-    if (arguments > kMaxGroupArguments) return -1;
-    std::string key = body_key(body);
-    key += family;
-    const auto [it, added] = known_.try_emplace(std::move(key), -1);
-    if (added) {
+  /// Microseconds, or a negative number where there is to be no such kernel. Layers repeat.
+  double us_of(const std::string& key, const Group& group, ir::Graph body) {
+    const auto [it, added] = known_.try_emplace(key, -1);
+    if (added && argument_count(body) <= kMaxGroupArguments && !calls_library(group, body)) {
       try {
-        it->second = estimate_us(costed_kernel(family, std::move(body)), options_.target);
-      } catch (const kernels::Refusal&) {
-        return -1;
+        it->second =
+            estimate_us(costed_kernel(name_of(group.family), std::move(body)), options_.target);
+      } catch (const kernels::Refusal&) {  // stays negative
       }
     }
     return it->second;
   }
 
-  void replace(uint32_t p, uint32_t g, Group joint, double us) {
+  static size_t argument_count(const ir::Graph& body) {
+    return body.outputs.size() + static_cast<size_t>(std::count_if(
+                                     body.ops().begin(), body.ops().end(), [](const ir::Op& op) {
+                                       return op.kind == ir::OpKind::input ||
+                                              op.kind == ir::OpKind::param;
+                                     }));
+  }
+
+  bool calls_library(const Group& group, const ir::Graph& body) const {
+    if (group.family != FamilyId::dot || options_.dots == Dots::braid) return false;
+    const std::optional<MatmulBody> product = matmul_body(body);
+    return product && wants_library(*product, options_);
+  }
+
+  void replace(uint32_t p, uint32_t g, Group joint, std::string key) {
     for (const OpId id : fusion_.groups[p].ops) fusion_.group_of[id.index] = g;
     fusion_.groups[g] = std::move(joint);
     fusion_.groups[p] = {};
     Node& node = nodes_[g];
-    node.us = us;
-    node.key.clear();
+    node.key = std::move(key);
     const auto move = [&](std::set<uint32_t> Node::* mine, std::set<uint32_t> Node::* theirs) {
       for (const uint32_t n : nodes_[p].*mine) {
         (nodes_[n].*theirs).erase(p);
@@ -277,9 +332,9 @@ class Joiner {
   const FuseFacts& facts_;
   const Options& options_;
   Fusion& fusion_;
-  std::vector<Node> nodes_;   // by group
-  std::set<uint32_t> roots_;  // groups that wait for none
-  std::map<std::string, double> known_;
+  std::vector<Node> nodes_;                        // by group
+  std::set<uint32_t> roots_;                       // groups that wait for none
+  std::unordered_map<std::string, double> known_;  // by key
   double edge_us_ = 0;
 };
 

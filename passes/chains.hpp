@@ -6,9 +6,11 @@
 
 namespace braid {
 
-/// Joins groups of `fusion` with groups that make their operands, where the chain family can
-/// compute both and the cost model gains by it. Nobody but what follows the joined kernel may have
-/// waited for the first group alone. Groups stay convex, as fuse() has them. Near-linear.
+/// Joins groups of `fusion` with groups that make their operands, where one kernel can compute both
+/// and the cost model gains by it: one of the chain family, which keeps what lies between, or one
+/// that computes what it reads for a concat, or reads a concat for a product, in place. Nobody but
+/// what follows the joined kernel may have waited for the first group alone. Groups stay convex.
+/// Near-linear.
 void join_chains(const ir::Graph& graph, const HomePlan& homes, const Options& options,
                  Fusion& fusion);
 

@@ -9,6 +9,7 @@
 
 #include "ir/region.hpp"
 #include "ir/text.hpp"
+#include "passes/align_concats.hpp"
 #include "passes/chains.hpp"
 #include "passes/check.hpp"
 #include "passes/control.hpp"
@@ -80,6 +81,7 @@ void run_views(Compilation& c, const Options&) {
   ir::for_each_graph(c.graph, [](ir::Graph& graph) {
     cap_view_chains(graph);
     split_wide_concats(graph);
+    align_concats(graph);
     place_host_operands(graph);
   });
 }
@@ -134,7 +136,7 @@ constexpr Pass kPasses[] = {
      graph_text, "bir"},
     {"views",
      "memory in between where views are many in a row, a concat's operands too many, or the host "
-     "reads",
+     "reads; concats as products read them best",
      run_views, graph_text, "bir"},
     {"home", "every version of a param in its one buffer: copies and order",
      [](Compilation& c, const Options&) {

@@ -125,6 +125,7 @@ class OpList {
   void odd_reductions();
   void odd_dots();
   void odd_chains();
+  void odd_interactions();
   void odd_selections();
   // oplist_shapes.cpp
   void random_shapes();

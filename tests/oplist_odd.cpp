@@ -177,6 +177,31 @@ void OpList::odd_chains() {
   }
 }
 
+/// Concats that take in what computes their parts, and are read by products in place: the features
+/// of a recommendation model.
+void OpList::odd_interactions() {
+  for (const DType t : {f32, f16, bf16}) {
+    for (const int64_t rows : {1, 3, 16, 129}) {
+      add(
+          sized("interaction", t, {rows}), t,
+          [&](Graph& g) {
+            const Tensor dense = g.input("dense", type(t, {rows, 17}));
+            const Tensor others = g.input("others", type(t, {rows, 4, 17}));
+            const Tensor all = concat({unsqueeze(dense, 1), others}, 1);
+            const Tensor products = matmul(all * 0.25, all * 0.25, {.tb = true});
+            g.output(
+                "products",
+                matmul(concat({unsqueeze(dense, 1), others * 0.25}, 1), all, {.tb = true}) + 8.0);
+            const Tensor flat = reshape(products, {rows, 25});
+            const Tensor pairs = g.input("pairs", type(i32, {10}));
+            const Tensor features = concat({dense, gather(flat, pairs, 1)}, 1);
+            g.output("y", matmul(features, g.input("w", type(t, {27, 72})) * 0.25) + 8.0);
+          },
+          8);
+    }
+  }
+}
+
 void OpList::odd_selections() {
   for (const int64_t n : {int64_t{3}, int64_t{17}, int64_t{129}, kMillion}) {
     add(sized("compact", i8, {n}), i8, [&](Graph& g) {
@@ -193,6 +218,7 @@ void OpList::odd_selections() {
 
 void OpList::odd_sizes() {
   odd_maps();
+  odd_interactions();
   odd_reductions();
   odd_dots();
   odd_chains();

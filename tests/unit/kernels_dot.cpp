@@ -72,6 +72,11 @@ std::vector<KernelCase> dot_cases() {
     const V x = b.concat({b.in({40, 30}), b.in({40, 34})}, 1);
     b.out(b.map(Fn::tanh, {b.dot(x, b.in({64, 32}))}));
   });
+  list.add("interaction", [](Body& b) {
+    const V first = b.reshape(b.in({5, 20}), {5, 1, 20});
+    const V x = b.concat({first, b.in({5, 6, 20}), b.in({5, 2, 20})}, 1);
+    b.out(b.dot(x, x, false, true));
+  });
   list.plain("no_terms", 5, 6, 0);
   list.plain("no_result", 0, 6, 7);
   list.plain("in_f16", 33, 65, 100, DType::f16);

@@ -62,6 +62,10 @@ std::vector<KernelCase> mma_cases() {
       const V w = b.slice(b.in({64, 64}, t), {0, 16}, {1, 1}, {64, 48});
       b.out(b.dot(x, w, false, false, t == DType::f32));
     });
+    list.add("joined_" + tag, [&](Body& b) {
+      const V x = b.concat({b.in({40, 30}, t), b.in({40, 34}, t)}, 1);
+      b.out(b.dot(x, b.in({64, 32}, t), false, false, t == DType::f32));
+    });
     list.add("batch_" + tag, [&](Body& b) {
       const V y =
           b.dot(b.in({2, 3, 17, 24}, t), b.in({2, 3, 24, 18}, t), false, false, t == DType::f32);

@@ -92,6 +92,11 @@ void pointwise(List& list) {
     const V c = b.concat({x, b.in({4, 0, 5}), y, b.reshape(z, {4, 4, 5})}, 1);
     b.out(b.map(Fn::neg, {b.reshape(c, {32, 5})}));
   });
+  list.add("gathered_into_concat", [](Body& b) {
+    const V pairs = b.gather(b.in({6, 30}), b.in({11}, DType::i32), 1);
+    const V turned = b.transpose(b.map(Fn::exp, {pairs}), {1, 0});
+    b.out(b.map(Fn::neg, {b.concat({b.in({5, 6}), turned, b.in({3, 6})}, 0)}));
+  });
   list.add("gathered", [](Body& b) {
     const V table = b.in({3, 8, 4}), at = b.in({2, 5}, DType::i64);
     b.out(b.map(Fn::sin, {b.gather(table, at, 1)}));

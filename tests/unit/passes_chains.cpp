@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "ir/text.hpp"
+#include "passes/align_concats.hpp"
 #include "passes/check.hpp"
 #include "passes/pipeline.hpp"
 #include "passes/recompute_rows.hpp"
@@ -102,6 +104,79 @@ TEST_CASE("chain: a group is never joined around another") {
   m.output("y", m.dot(g, weight(m, "v", 32, 32)));
   const Program p = planned(m.g);
   CHECK(check(p).empty());
+}
+
+TEST_CASE("chain: a concat computes the elements of its operands where it is their only reader") {
+  for (const bool read_twice : {false, true}) {
+    Maker m;
+    const ValueId x = m.input("x", {6, 30}), at = m.input("at", {11}, DType::i32);
+    const ValueId picked = m.map(Fn::exp, {m.gather(x, at, 1)});
+    m.output("y", m.map(Fn::neg, {m.concat({m.input("z", {6, 5}), picked}, 1)}));
+    if (read_twice) m.output("w", m.reduce(Fn::add, picked, m.last_axis(picked)));
+    CHECK(families(planned(m.g)) == (read_twice ? "row row" : "row"));
+    CHECK(families(planned(m.g, false)) == "row row");
+    CHECK(check(planned(m.g)).empty());
+  }
+}
+
+TEST_CASE("chain: a product reads a concat's operands, unless it writes over them") {
+  for (const bool writes : {false, true}) {
+    Maker m;
+    const ValueId state = m.param("s", {64, 64});
+    const ValueId x = m.concat({m.read(state), m.input("z", {64, 16})}, 1);
+    const ValueId y = m.dot(x, m.weight("w", {80, 64}));
+    if (writes) m.assign(state, y);
+    if (!writes) m.output("y", y);
+    CHECK(families(planned(m.g)) == (writes ? "row dot" : "dot"));
+    CHECK(families(planned(m.g, false)) == "row dot");
+    CHECK(check(planned(m.g)).empty());
+  }
+}
+
+TEST_CASE("views: a concat whose rows are no packs is made transposed for its product") {
+  const auto transposes = [](int64_t rows, int64_t columns, int64_t readers, bool other_reader) {
+    Maker m;
+    const ValueId x = m.concat({m.input("x", {rows, columns - 3}), m.input("z", {rows, 3})}, 1);
+    m.output("y", m.dot(x, m.weight("w", {columns, readers})));
+    if (other_reader) m.output("r", m.reduce(Fn::max, x, m.last_axis(x)));
+    ir::Graph g = m.g;
+    align_concats(g);
+    CHECK(ir::verify(g).empty());
+    const bool turned = std::any_of(g.ops().begin(), g.ops().end(), [](const ir::Op& op) {
+      return op.kind == OpKind::dot && std::get<ir::DotAttr>(op.attrs).ta;
+    });
+    if (!turned) CHECK(ir::print(g) == ir::print(m.g));
+    return turned;
+  };
+  CHECK(transposes(128, 479, 1024, false));
+  CHECK_FALSE(transposes(128, 480, 1024, false));  // packs as they are
+  CHECK_FALSE(transposes(127, 479, 1024, false));  // none the other way either
+  CHECK_FALSE(transposes(128, 479, 16, false));    // read too few times
+  CHECK_FALSE(transposes(128, 479, 1024, true));   // somebody else reads it
+}
+
+TEST_CASE("views: transposed concats are the same numbers, along every axis and on both sides") {
+  for (const int axis : {0, 1, 2}) {
+    for (const bool right : {false, true}) {
+      for (const bool flag : {false, true}) {
+        Maker m;
+        // In all [2, 8, 13]: rows are no packs.
+        Extents a{2, 8, 13}, b{2, 8, 13};
+        const int64_t whole = a[static_cast<size_t>(axis)];
+        a[static_cast<size_t>(axis)] = whole / 2;
+        b[static_cast<size_t>(axis)] = whole - whole / 2;
+        const ValueId x = m.concat({m.input("x", a), m.input("z", b)}, axis);
+        const int64_t terms = flag ? 8 : 13;
+        const ValueId w = m.input("w", right ? Extents{2, 64, terms} : Extents{2, terms, 64});
+        m.output("y", right ? m.dot(w, x, false, !flag) : m.dot(x, w, flag, false));
+        ir::Graph g = m.g;
+        align_concats(g);
+        CHECK(ir::print(g) != ir::print(m.g));
+        CHECK(ir::verify(g).empty());
+        CHECK(same(run_whole(m.g, 12), run_whole(g, 12)));
+      }
+    }
+  }
 }
 
 TEST_CASE("recompute: a norm of few rows in front of several products is one for each") {
