@@ -1,4 +1,4 @@
-// What most sources include: under sanitizers it is compiled once for each target. Nothing that
+// What most sources include, compiled once for each target that precompiles it. Nothing that
 // brings <numeric> or <iomanip>, such as <random> and <filesystem>: names in there are ours as
 // well.
 #include <fmt/format.h>

@@ -92,6 +92,7 @@ constexpr Pair kLayers[] = {
     {"innerproduct", "did you mean 'linear'?"},
     {"bmm", "did you mean 'matmul'?"},
     {"mm", "did you mean 'matmul'?"},
+    {"cat", "did you mean 'concat'?"},
     {"einsum", "write it with 'transpose', 'reshape' and 'matmul'"},
     {"identity", "leave it out, and name its operand where its result was named"},
     {"embedding", "did you mean 'gather'?"},

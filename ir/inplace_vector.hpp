@@ -1,4 +1,5 @@
-// A vector of at most N elements, stored in place: what of C++26's std::inplace_vector is used here.
+// A vector of at most N elements, stored in place: what of C++26's std::inplace_vector is used
+// here.
 #pragma once
 
 #include <algorithm>

@@ -364,7 +364,11 @@ TypeAnswer type_concat(const TypeQuery& q) {
   }
   for (size_t i = 1; i < q.operands.size(); ++i) {
     const TensorType& t = q.operands[i];
-    bool fits = t.dtype == r.dtype && t.shape.rank() == r.shape.rank();
+    if (t.dtype != r.dtype || t.shape.rank() != r.shape.rank()) {
+      return refuse(fmt::format("concat: operands must have one {}: {}",
+                                t.dtype != r.dtype ? "dtype" : "rank", operands(q)));
+    }
+    bool fits = true;
     for (int d = 0; fits && d < r.shape.rank(); ++d) fits = d == axis || t.shape[d] == r.shape[d];
     if (!fits) {
       return refuse(

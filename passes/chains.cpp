@@ -7,6 +7,8 @@
 // heads, a norm by every block of the product behind it.
 #include "passes/chains.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -14,6 +16,7 @@
 #include <utility>
 
 #include "ir/matmul_body.hpp"
+#include "ir/text.hpp"
 #include "passes/body_key.hpp"
 #include "passes/cost.hpp"
 #include "passes/fuse_greedy.hpp"
@@ -107,19 +110,38 @@ class Joiner {
     }
     // So none of them lies between the two either, and numbers keep growing along edges.
     for (const uint32_t other : nodes_[p].after) {
-      if (other != g && !follows(other, g)) return false;
+      if (other == g || follows(other, g)) continue;
+      return keep_apart(p, g,
+                        fmt::format("{} needs the first kernel as well, and would wait for both",
+                                    name(fusion_.groups[other].ops.front())));
     }
-    if (us_of(p) < 0 || us_of(g) < 0) return false;
-    const double apart = (stays(p, g) ? 0 : us_of(p) + edge_us_) + us_of(g);
+    for (const uint32_t one : {p, g}) {
+      if (us_of(one) < 0) return keep_apart(p, g, known_.at(key_of(one)).refusal);
+    }
+    const bool stay = stays(p, g);
+    const double apart = (stay ? 0 : us_of(p) + edge_us_) + us_of(g);
     Group joint{family, {}, {}, user.level};
     std::set_union(maker.ops.begin(), maker.ops.end(), user.ops.begin(), user.ops.end(),
                    std::back_inserter(joint.ops));
-    if (joint.ops.size() > kMaxGroupOps) return false;
+    if (joint.ops.size() > kMaxGroupOps) {
+      return keep_apart(p, g, fmt::format("together they have more than {} ops", kMaxGroupOps));
+    }
     joint.outputs = outputs_of(p, g);
     ir::Graph body = extract_body(graph_, joint, nullptr);
     std::string key = key_of(joint, body);
-    const double together = us_of(key, joint, std::move(body));
-    if (together < 0 || together + kLeastGainUs > apart) return false;
+    const Estimate& together = estimate(key, joint, std::move(body));
+    if (together.us < 0) {
+      // Of a product alone the family has nothing to say.
+      return is_elementwise(maker) ? false : keep_apart(p, g, together.refusal);
+    }
+    if (together.us + kLeastGainUs > apart) {
+      return keep_apart(
+          p, g,
+          fmt::format("one kernel of both is estimated at {:.2f} us, and {} at {:.2f}", together.us,
+                      stay ? "the second, where the first runs for others as well,"
+                           : "two with the edge between",
+                      apart));
+    }
     replace(p, g, std::move(joint), std::move(key));
     return true;
   }
@@ -270,24 +292,53 @@ class Joiner {
     return false;
   }
 
-  double us_of(uint32_t g) {
-    const std::string& key = key_of(g);
-    if (const auto it = known_.find(key); it != known_.end()) return it->second;
-    const Group& group = fusion_.groups[g];
-    return us_of(key, group, extract_body(graph_, group, nullptr));
-  }
-
-  /// Microseconds, or a negative number where there is to be no such kernel. Layers repeat.
-  double us_of(const std::string& key, const Group& group, ir::Graph body) {
-    const auto [it, added] = known_.try_emplace(key, -1);
-    if (added && argument_count(body) <= kMaxGroupArguments && !calls_library(group, body)) {
-      try {
-        it->second =
-            estimate_us(costed_kernel(name_of(group.family), std::move(body)), options_.target);
-      } catch (const kernels::Refusal&) {  // stays negative
+  /// Always false: the two stay apart.
+  bool keep_apart(uint32_t p, uint32_t g, const std::string& why) {
+    for (const OpId id : fusion_.groups[g].ops) {
+      for (const ValueId operand : graph_.op(id).operands) {
+        const ValueId v = facts_.source[operand.index];
+        if (fusion_.group_of[graph_.value(v).def.index] == p) fusion_.kept_apart[{v, id}] = why;
       }
     }
-    return it->second;
+    return false;
+  }
+
+  std::string name(OpId id) const {
+    const std::string_view given = graph_.name_of(id);
+    const std::string what = ir::mnemonic(graph_.op(id));
+    return given.empty() ? what : fmt::format("'{}' ({})", given, what);
+  }
+
+  struct Estimate {
+    double us = -1;  // negative: there is to be no such kernel
+    std::string refusal{};
+  };
+
+  double us_of(uint32_t g) {
+    const std::string& key = key_of(g);
+    if (const auto it = known_.find(key); it != known_.end()) return it->second.us;
+    const Group& group = fusion_.groups[g];
+    return estimate(key, group, extract_body(graph_, group, nullptr)).us;
+  }
+
+  /// Layers repeat.
+  const Estimate& estimate(const std::string& key, const Group& group, ir::Graph body) {
+    const auto [it, added] = known_.try_emplace(key);
+    Estimate& found = it->second;
+    if (!added) return found;
+    if (argument_count(body) > kMaxGroupArguments) {
+      found.refusal = fmt::format("a kernel takes {} tensors at most", kMaxGroupArguments);
+    } else if (calls_library(group, body)) {
+      found.refusal = "cuBLASLt computes one of them";
+    } else {
+      try {
+        found.us =
+            estimate_us(costed_kernel(name_of(group.family), std::move(body)), options_.target);
+      } catch (const kernels::Refusal& refusal) {
+        found.refusal = "one kernel cannot do both: " + refusal.reason;
+      }
+    }
+    return found;
   }
 
   static size_t argument_count(const ir::Graph& body) {
@@ -332,9 +383,9 @@ class Joiner {
   const FuseFacts& facts_;
   const Options& options_;
   Fusion& fusion_;
-  std::vector<Node> nodes_;                        // by group
-  std::set<uint32_t> roots_;                       // groups that wait for none
-  std::unordered_map<std::string, double> known_;  // by key
+  std::vector<Node> nodes_;                          // by group
+  std::set<uint32_t> roots_;                         // groups that wait for none
+  std::unordered_map<std::string, Estimate> known_;  // by key
   double edge_us_ = 0;
 };
 
@@ -344,7 +395,9 @@ void join_chains(const ir::Graph& graph, const HomePlan& homes, const Options& o
                  Fusion& fusion) {
   const FuseFacts facts = fuse_facts(graph, homes);
   if (!Joiner(graph, facts, options, fusion).run()) return;
+  auto kept_apart = std::move(fusion.kept_apart);
   fusion = arrange_groups(graph, facts, {std::move(fusion.groups), std::move(fusion.group_of)});
+  fusion.kept_apart = std::move(kept_apart);
 }
 
 }  // namespace braid

@@ -2,7 +2,9 @@
 // needs: homes, levels. breaks: nothing. Fusion is never re-opened later.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.hpp"
@@ -42,6 +44,9 @@ struct Fusion {
   std::vector<Group> groups;
   /// By op index; UINT32_MAX for inputs, params, free ops and ops whose result nobody needs.
   std::vector<uint32_t> group_of;
+  /// Why the chain pass left two groups apart that it looked at, half a sentence for people: by the
+  /// value that the one makes and the op of the other that reads it.
+  std::map<std::pair<ir::ValueId, ir::OpId>, std::string> kept_apart;
   std::string print(const ir::Graph& graph) const;
 };
 

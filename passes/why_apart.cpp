@@ -24,13 +24,14 @@ constexpr uint32_t kNone = UINT32_MAX;
 class Why {
  public:
   Why(const ir::Graph& graph, const HomePlan& homes, const Fusion& fusion, uint32_t from,
-      uint32_t to, ValueId value)
+      uint32_t to, ValueId value, bool chain_on)
       : g_(graph),
         facts_(fuse_facts(graph, homes)),
         fusion_(fusion),
         from_(from),
         to_(to),
         value_(value),
+        chain_on_(chain_on),
         paths_(graph),
         a_(traits_of(fusion.groups[from])),
         b_(traits_of(fusion.groups[to])) {}
@@ -45,7 +46,7 @@ class Why {
         return fmt::format("{} is a kernel of its own", name(group(g).ops.front()));
       }
     }
-    if (std::string reason = of_products(); !reason.empty()) return reason;
+    if (std::string reason = of_chains(); !reason.empty()) return reason;
     for (OpId id : group(to_).ops) {
       const ir::Op& op = g_.op(id);
       for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -60,16 +61,20 @@ class Why {
   }
 
  private:
-  /// What the chain pass joins or does not.
-  std::string of_products() const {
+  /// What the chain pass says of the two.
+  std::string of_chains() const {
+    for (OpId id : group(to_).ops) {
+      const auto it = fusion_.kept_apart.find({value_, id});
+      if (it != fusion_.kept_apart.end()) return it->second;
+    }
     const auto multiplies = [](FamilyId f) { return f == FamilyId::dot || f == FamilyId::chain; };
     const FamilyId from = group(from_).family, to = group(to_).family;
     const bool pair = (multiplies(from) && (multiplies(to) || to == FamilyId::row)) ||
                       (from == FamilyId::row && multiplies(to));
     const bool joined = from == FamilyId::chain || to == FamilyId::chain;
     if (!pair || (!joined && !(multiplies(to) && multiplies(from)))) return {};
-    return "the pass chain, if it is on, joins products only where a block can keep all that lies "
-           "between, nobody else waits longer, and one kernel is estimated to take less than two";
+    if (!chain_on_) return "products are joined by the pass chain alone, which is off";
+    return "the pass chain joins only what a product or a reduction of the second reads";
   }
 
   struct Traits {
@@ -130,8 +135,13 @@ class Why {
     if (op.kind == OpKind::dot) {
       return fmt::format("{} reads its operands from memory, each element many times", who);
     }
-    if (op.kind == OpKind::concat || op.kind == OpKind::gather ||
-        (op.kind == OpKind::scatter && i > 0)) {
+    if (op.kind == OpKind::concat) {
+      return fmt::format(
+          "{} computes {}", who,
+          chain_on_ ? "only operands that are made element by element and that nobody else reads"
+                    : "no operands, since the pass chain is off");
+    }
+    if (op.kind == OpKind::gather || (op.kind == OpKind::scatter && i > 0)) {
       return fmt::format("{} reads from memory: the index decides which element", who);
     }
     if (op.kind == OpKind::update && i > 1) {
@@ -276,6 +286,7 @@ class Why {
   const Fusion& fusion_;
   const uint32_t from_, to_;
   const ValueId value_;
+  const bool chain_on_;
   Paths paths_;
   const Traits a_, b_;
 };
@@ -283,10 +294,10 @@ class Why {
 }  // namespace
 
 std::string why_apart(const ir::Graph& graph, const HomePlan& homes, const Fusion& fusion,
-                      uint32_t from, uint32_t to, ir::ValueId value, bool fuse_on) {
+                      uint32_t from, uint32_t to, ir::ValueId value, const Options& options) {
   if (from == to || from == kNone || to == kNone) return {};
-  if (!fuse_on) return "fusion is off";
-  return Why(graph, homes, fusion, from, to, value).run();
+  if (!options.fuse) return "fusion is off";
+  return Why(graph, homes, fusion, from, to, value, options.chain).run();
 }
 
 }  // namespace braid

@@ -47,12 +47,11 @@ std::vector<std::vector<NamedFile>> in_sets(const std::vector<NamedFile>& files)
 
 using Sets = std::vector<std::map<std::string, HostTensor>>;
 
-/// The inputs of `count` sets or as many as there are files of one name: what has no file is
-/// random.
+/// The inputs of `count` sets, one at least: what has no file is random.
 Sets input_sets(const Program& p, const std::vector<NamedFile>& files, size_t count,
                 uint64_t seed) {
   std::vector<std::vector<NamedFile>> given = in_sets(files);
-  given.resize(std::max({given.size(), count, size_t{1}}));
+  given.resize(std::max(count, size_t{1}));
   Sets sets;
   for (size_t i = 0; i < given.size(); ++i) sets.push_back(make_inputs(p, given[i], seed + i));
   return sets;
@@ -203,6 +202,13 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
   require_names(inputs, names_of(program.inputs), "--input", "input");
   require_names(outputs, names_of(program.outputs), "--output", "output");
   if (weights) check_weights(weight_specs(program), *weights);
+  const size_t given = in_sets(inputs).size(),
+               wanted = std::max<size_t>(1, static_cast<size_t>(a.fresh));
+  if (given > wanted) {
+    throw UsageError(
+        fmt::format("--input: {} files of one input, but {} set{} of inputs (--fresh {})", given,
+                    wanted, wanted == 1 ? "" : "s", given));
+  }
   const Sets sets = input_sets(program, inputs, static_cast<size_t>(a.fresh), a.seed);
   const std::vector<std::vector<NamedFile>> written = in_sets(outputs);
   if (written.size() > sets.size()) {
@@ -248,6 +254,7 @@ int bench_command(const BenchArgs& a, const GlobalArgs& g) {
     print_out(j.dump(2) + "\n");
   } else {
     print_out(text_of(p, device, rows));
+    if (a.dry && agreement.differs.empty()) print_out("all ways to launch give the same bits\n");
     if (a.kernels) print_out(kernels_text(p, kernels, !a.dry));
   }
   for (size_t i = 0; i < written.size(); ++i) {

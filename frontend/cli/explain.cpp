@@ -32,8 +32,8 @@ int explain_code(const std::string& code) {
 
 /// Why the group that makes a value and those of the node that reads it are not one. Nodes are
 /// found by what they make: later passes reorder groups, and join some in one launch.
-std::string why_two(const Compilation& c, bool fuse_on, const Program& p, report::Ref user,
-                    uint32_t value) {
+std::string why_two(const Compilation& c, const Options& options, const Program& p,
+                    report::Ref user, uint32_t value) {
   const auto group_of = [&](uint32_t v) {
     return c.fusion.group_of[c.graph.value(ir::ValueId{v}).def.index];
   };
@@ -46,7 +46,7 @@ std::string why_two(const Compilation& c, bool fuse_on, const Program& p, report
   for (size_t s = 0; s < n.args.size(); ++s) {
     if (slots[s].role == Role::in || n.values[s] >= outermost) continue;
     const std::string reason = why_apart(c.graph, c.homes, c.fusion, group_of(value),
-                                         group_of(n.values[s]), ir::ValueId{value}, fuse_on);
+                                         group_of(n.values[s]), ir::ValueId{value}, options);
     if (!reason.empty()) return reason;
   }
   return {};
@@ -74,9 +74,9 @@ int explain_command(const ExplainArgs& a, const GlobalArgs& g) {
   const Program p = plan_of(model, g).program;
   Options quiet = o;
   quiet.dump_dir.clear();
-  const Compilation c = run_passes(model.graph, quiet, "fuse");
+  const Compilation c = run_passes(model.graph, quiet, "chain");
   return say_why(p, [&](report::Ref, report::Ref user, uint32_t value) {
-    return why_two(c, o.fuse, p, user, value);
+    return why_two(c, o, p, user, value);
   });
 }
 

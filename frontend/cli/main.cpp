@@ -57,7 +57,8 @@ void add_plan(CLI::App& c, PlanArgs& a, bool file_needed = true) {
   add_switch(c, "simplify", a.simplify, "rewrite the graph, or keep it as written");
   add_switch(c, "fuse", a.fuse, "several ops in one kernel, or one kernel per op");
   add_switch(c, "chain", a.chain,
-             "products and reductions one after the other in one kernel, or one in each");
+             "products and reductions one after the other in one kernel, and concats in what "
+             "they are read by, or one in each");
   add_switch(c, "group", a.group,
              "like kernels that are ready together in one launch, or each alone");
   c.add_flag("--force-lanes", a.force_lanes,

@@ -23,8 +23,8 @@ bool has(const std::string& text, std::string_view part) {
 
 /// The reason between the groups of the ops with these names.
 std::string reason(const Graph& g, std::string_view maker, std::string_view user,
-                   const Options& o = {}) {
-  const Compilation c = run_passes(g.ir(), o, "fuse");
+                   const Options& o = {}, std::string_view after = "fuse") {
+  const Compilation c = run_passes(g.ir(), o, after);
   uint32_t from = UINT32_MAX, to = UINT32_MAX;
   ir::ValueId value;
   for (uint32_t i = 0; i < c.graph.ops().size(); ++i) {
@@ -39,7 +39,7 @@ std::string reason(const Graph& g, std::string_view maker, std::string_view user
   }
   REQUIRE(from != UINT32_MAX);
   REQUIRE(to != UINT32_MAX);
-  return why_apart(c.graph, c.homes, c.fusion, from, to, value, o.fuse);
+  return why_apart(c.graph, c.homes, c.fusion, from, to, value, o);
 }
 
 }  // namespace
@@ -284,13 +284,39 @@ TEST_CASE("why apart: each of fusion's rules") {
   }
 }
 
+TEST_CASE("why apart: what the chain pass found, or that it is off") {
+  Graph g;
+  const Tensor x = g.input("x", {f32, {1024, 1024}});
+  const Tensor w = g.input("w", {f32, {1024, 1024}}), v = g.input("v", {f32, {1024, 1024}});
+  const Tensor a = matmul(x, w).named("a");
+  const Tensor b = matmul(a, v).named("b");
+  const Tensor e = exp(g.input("z", {f32, {6, 30}})).named("e");
+  const Tensor c = concat({e, g.input("f", {f32, {6, 5}})}, 1).named("c");
+  g.output("y", b);
+  g.output("c", c);
+  g.output("e", e);
+  Options ours;
+  ours.dots = Dots::braid;
+  const std::string large = reason(g, "a", "b", ours, "chain");
+  CAPTURE(large);
+  CHECK((has(large, "one kernel of both is estimated at") ||
+         has(large, "one kernel cannot do both")));
+  CHECK(has(reason(g, "e", "c", {}, "chain"), "that nobody else reads"));
+  Options off;
+  off.chain = false;
+  CHECK(reason(g, "a", "b", off, "chain") ==
+        "products are joined by the pass chain alone, which is off");
+  CHECK(reason(g, "e", "c", off, "chain") ==
+        "'c' (concat) computes no operands, since the pass chain is off");
+}
+
 TEST_CASE("why apart: there is a reason for every two kernels that hand on a value") {
   size_t pairs = 0;
   for (uint64_t seed = 1; seed <= 120; ++seed) {
     test::RandomGraphOptions options;
     options.ops = 40;
     if (seed % 2 == 0) options.compact = 8;
-    const Compilation c = run_passes(test::random_graph(seed, options), Options{}, "fuse");
+    const Compilation c = run_passes(test::random_graph(seed, options), Options{}, "chain");
     const std::vector<ir::ValueId> source = memory_sources(c.graph);
     for (uint32_t i = 0; i < c.graph.ops().size(); ++i) {
       const uint32_t to = c.fusion.group_of[i];
@@ -298,7 +324,7 @@ TEST_CASE("why apart: there is a reason for every two kernels that hand on a val
         const ir::ValueId value = source[v.index];
         const uint32_t from = c.fusion.group_of[c.graph.value(value).def.index];
         if (to == UINT32_MAX || from == UINT32_MAX) continue;
-        const std::string text = why_apart(c.graph, c.homes, c.fusion, from, to, value, true);
+        const std::string text = why_apart(c.graph, c.homes, c.fusion, from, to, value, {});
         CAPTURE(seed);
         CHECK(text.empty() == (from == to));
         pairs += from != to;
