@@ -32,6 +32,12 @@ using ir::ValueId;
 constexpr uint32_t kNone = UINT32_MAX;
 /// A search that takes longer is given up, as if it had found nothing.
 constexpr size_t kMostSteps = 200;
+/// Operands of a concat that a product reads in place: each element is found by so many branches,
+/// in text that is unrolled.
+constexpr size_t kMostReadParts = 8;
+/// What computes an operand of a concat keeps alive what it reads until the concat is made: so many
+/// times the operand's bytes at most.
+constexpr int64_t kMostHeld = 4;
 /// Estimates that differ by less are equal.
 constexpr double kLeastGainUs = 0.1;
 
@@ -148,10 +154,12 @@ class Joiner {
 
   /// Whether g, and nobody else, may compute what p makes where it reads it: elements that p makes
   /// one by one and that are those of one operand of a concat, once each; or a concat that a
-  /// product reads, which takes no more than finding the operand that has the element.
+  /// product reads, which takes no more than finding the operand that has the element. No concat
+  /// computes another: views between multiply index arithmetic from level to level.
   bool is_read_through(uint32_t p, uint32_t g) const {
     const Group& maker = fusion_.groups[p];
     const Group& user = fusion_.groups[g];
+    if (options_.memory_limit > 0) return false;  // what p reads would be held for longer
     if (nodes_[p].after.size() != 1 || maker.outputs.size() != 1) return false;
     const ValueId made = maker.outputs[0];
     if (facts_.is_output[made.index]) return false;
@@ -160,8 +168,15 @@ class Joiner {
       if (graph_.value(v).state) return false;
     }
     const bool is_product = user.family == FamilyId::dot;
-    if (is_product ? !is_all(maker, {ir::OpKind::concat}) : !is_elementwise(user)) return false;
-    if (!is_elementwise(maker)) return false;
+    if (maker.family != FamilyId::row) return false;
+    if (is_product) {
+      const bool joins_few = is_all(maker, {ir::OpKind::concat}) && maker.ops.size() == 1 &&
+                             graph_.op(maker.ops[0]).operands.size() <= kMostReadParts;
+      if (!joins_few) return false;
+    } else if (!is_elementwise(user) || holds_much(maker, made) ||
+               !is_all(maker, {ir::OpKind::map, ir::OpKind::gather})) {
+      return false;
+    }
     size_t reads = 0;
     for (const OpId id : user.ops) {
       for (const ValueId v : graph_.op(id).operands) {
@@ -172,6 +187,21 @@ class Joiner {
       }
     }
     return reads == 1 || is_product;
+  }
+
+  /// Whether the temporaries that the group reads have many more bytes than what it makes.
+  bool holds_much(const Group& group, ValueId made) const {
+    std::set<ValueId> held;
+    for (const OpId id : group.ops) {
+      for (const ValueId operand : graph_.op(id).operands) {
+        const ValueId v = facts_.source[operand.index];
+        const uint32_t from = fusion_.group_of[graph_.value(v).def.index];
+        if (from != kNone && from != fusion_.group_of[id.index]) held.insert(v);
+      }
+    }
+    int64_t bytes = 0;
+    for (const ValueId v : held) bytes += graph_.type(v).bytes();
+    return bytes > kMostHeld * graph_.type(made).bytes();
   }
 
   bool is_elementwise(const Group& group) const {

@@ -58,14 +58,18 @@ class KnownWork {
     }
     const kernels::Work work = find_work(k, t);
     const std::lock_guard lock(mutex_);
-    if (known_.size() == kMost) known_.clear();
+    if (bytes_ += key.size(); bytes_ > kMostBytes) {
+      known_.clear();
+      bytes_ = key.size();
+    }
     known_.emplace(key, work);
     return work;
   }
 
  private:
-  static constexpr size_t kMost = 4096;  // a key takes a few hundred bytes
+  static constexpr size_t kMostBytes = 64 << 20;  // of keys: some KiB for most bodies
   std::mutex mutex_;
+  size_t bytes_ = 0;
   std::unordered_map<std::string, kernels::Work> known_;
 };
 

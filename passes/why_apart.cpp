@@ -138,7 +138,7 @@ class Why {
     if (op.kind == OpKind::concat) {
       return fmt::format(
           "{} computes {}", who,
-          chain_on_ ? "only operands that are made element by element and that nobody else reads"
+          chain_on_ ? "only what maps and gathers make of not much more, and nobody else reads"
                     : "no operands, since the pass chain is off");
     }
     if (op.kind == OpKind::gather || (op.kind == OpKind::scatter && i > 0)) {

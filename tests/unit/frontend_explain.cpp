@@ -301,7 +301,7 @@ TEST_CASE("why apart: what the chain pass found, or that it is off") {
   CAPTURE(large);
   CHECK((has(large, "one kernel of both is estimated at") ||
          has(large, "one kernel cannot do both")));
-  CHECK(has(reason(g, "e", "c", {}, "chain"), "that nobody else reads"));
+  CHECK(has(reason(g, "e", "c", {}, "chain"), "and nobody else reads"));
   Options off;
   off.chain = false;
   CHECK(reason(g, "a", "b", off, "chain") ==
