@@ -22,6 +22,7 @@
 #include "passes/fuse_greedy.hpp"
 #include "passes/kernels/cuda_text.hpp"
 #include "passes/library_dots.hpp"
+#include "passes/read_through.hpp"
 
 namespace braid {
 namespace {
@@ -32,12 +33,6 @@ using ir::ValueId;
 constexpr uint32_t kNone = UINT32_MAX;
 /// A search that takes longer is given up, as if it had found nothing.
 constexpr size_t kMostSteps = 200;
-/// Operands of a concat that a product reads in place: each element is found by so many branches,
-/// in text that is unrolled.
-constexpr size_t kMostReadParts = 8;
-/// What computes an operand of a concat keeps alive what it reads until the concat is made: so many
-/// times the operand's bytes at most.
-constexpr int64_t kMostHeld = 4;
 /// Estimates that differ by less are equal.
 constexpr double kLeastGainUs = 0.1;
 
@@ -103,7 +98,9 @@ class Joiner {
     const Group& user = fusion_.groups[g];
     if (maker.level != user.level) return false;
     FamilyId family = FamilyId::chain;
-    if (is_read_through(p, g)) {
+    // Under a memory limit nothing that p reads may be held for longer.
+    if (options_.memory_limit == 0 && nodes_[p].after.size() == 1 &&
+        may_read_through(graph_, facts_, fusion_, p, g)) {
       family = user.family;
     } else {
       const bool may = is_product(p) || (maker.family == FamilyId::row && is_product(g));
@@ -138,7 +135,7 @@ class Joiner {
     const Estimate& together = estimate(key, joint, std::move(body));
     if (together.us < 0) {
       // Of a product alone the family has nothing to say.
-      return is_elementwise(maker) ? false : keep_apart(p, g, together.refusal);
+      return is_elementwise(graph_, maker) ? false : keep_apart(p, g, together.refusal);
     }
     if (together.us + kLeastGainUs > apart) {
       return keep_apart(
@@ -150,78 +147,6 @@ class Joiner {
     }
     replace(p, g, std::move(joint), std::move(key));
     return true;
-  }
-
-  /// Whether g, and nobody else, may compute what p makes where it reads it: elements that p makes
-  /// one by one and that are those of one operand of a concat, once each; or a concat that a
-  /// product reads, which takes no more than finding the operand that has the element. No concat
-  /// computes another: views between multiply index arithmetic from level to level.
-  bool is_read_through(uint32_t p, uint32_t g) const {
-    const Group& maker = fusion_.groups[p];
-    const Group& user = fusion_.groups[g];
-    if (options_.memory_limit > 0) return false;  // what p reads would be held for longer
-    if (nodes_[p].after.size() != 1 || maker.outputs.size() != 1) return false;
-    const ValueId made = maker.outputs[0];
-    if (facts_.is_output[made.index]) return false;
-    // Nor may g write what p reads.
-    for (const ValueId v : user.outputs) {
-      if (graph_.value(v).state) return false;
-    }
-    const bool is_product = user.family == FamilyId::dot;
-    if (maker.family != FamilyId::row) return false;
-    if (is_product) {
-      const bool joins_few = is_all(maker, {ir::OpKind::concat}) && maker.ops.size() == 1 &&
-                             graph_.op(maker.ops[0]).operands.size() <= kMostReadParts;
-      if (!joins_few) return false;
-    } else if (!is_elementwise(user) || holds_much(maker, made) ||
-               !is_all(maker, {ir::OpKind::map, ir::OpKind::gather})) {
-      return false;
-    }
-    size_t reads = 0;
-    for (const OpId id : user.ops) {
-      for (const ValueId v : graph_.op(id).operands) {
-        if (facts_.source[v.index] != made) continue;
-        const ir::OpKind reader = is_product ? ir::OpKind::dot : ir::OpKind::concat;
-        if (graph_.op(id).kind != reader || repeats(v, made)) return false;
-        ++reads;
-      }
-    }
-    return reads == 1 || is_product;
-  }
-
-  /// Whether the temporaries that the group reads have many more bytes than what it makes.
-  bool holds_much(const Group& group, ValueId made) const {
-    std::set<ValueId> held;
-    for (const OpId id : group.ops) {
-      for (const ValueId operand : graph_.op(id).operands) {
-        const ValueId v = facts_.source[operand.index];
-        const uint32_t from = fusion_.group_of[graph_.value(v).def.index];
-        if (from != kNone && from != fusion_.group_of[id.index]) held.insert(v);
-      }
-    }
-    int64_t bytes = 0;
-    for (const ValueId v : held) bytes += graph_.type(v).bytes();
-    return bytes > kMostHeld * graph_.type(made).bytes();
-  }
-
-  bool is_elementwise(const Group& group) const {
-    return group.family == FamilyId::row &&
-           is_all(group, {ir::OpKind::map, ir::OpKind::gather, ir::OpKind::concat});
-  }
-
-  bool is_all(const Group& group, std::initializer_list<ir::OpKind> kinds) const {
-    return std::all_of(group.ops.begin(), group.ops.end(), [&](OpId id) {
-      return std::find(kinds.begin(), kinds.end(), graph_.op(id).kind) != kinds.end();
-    });
-  }
-
-  /// Whether views between have elements of `from` several times in `v`.
-  bool repeats(ValueId v, ValueId from) const {
-    for (; v != from; v = graph_.def(v).operands[0]) {
-      const auto* view = std::get_if<ir::ViewAttr>(&graph_.def(v).attrs);
-      if (view && view->kind == ir::ViewKind::broadcast) return true;
-    }
-    return false;
   }
 
   /// Whether a product or a reduction of g reads what p makes.
