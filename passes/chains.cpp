@@ -16,11 +16,11 @@
 #include <utility>
 
 #include "ir/matmul_body.hpp"
-#include "ir/text.hpp"
 #include "passes/body_key.hpp"
 #include "passes/cost.hpp"
 #include "passes/fuse_greedy.hpp"
 #include "passes/kernels/cuda_text.hpp"
+#include "passes/labels.hpp"
 #include "passes/library_dots.hpp"
 #include "passes/read_through.hpp"
 
@@ -114,9 +114,10 @@ class Joiner {
     // So none of them lies between the two either, and numbers keep growing along edges.
     for (const uint32_t other : nodes_[p].after) {
       if (other == g || follows(other, g)) continue;
+      const ir::Op& first = graph_.op(fusion_.groups[other].ops.front());
       return keep_apart(p, g,
                         fmt::format("{} needs the first kernel as well, and would wait for both",
-                                    name(fusion_.groups[other].ops.front())));
+                                    quoted_label(graph_, first)));
     }
     for (const uint32_t one : {p, g}) {
       if (us_of(one) < 0) return keep_apart(p, g, known_.at(key_of(one)).refusal);
@@ -256,12 +257,6 @@ class Joiner {
       }
     }
     return false;
-  }
-
-  std::string name(OpId id) const {
-    const std::string_view given = graph_.name_of(id);
-    const std::string what = ir::mnemonic(graph_.op(id));
-    return given.empty() ? what : fmt::format("'{}' ({})", given, what);
   }
 
   struct Estimate {

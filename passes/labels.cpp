@@ -13,6 +13,11 @@ std::string kind_label(const ir::Graph& g, const ir::Op& op) {
   return copy ? "copy" : ir::mnemonic(op);
 }
 
+std::string quoted_label(const ir::Graph& g, const ir::Op& op) {
+  const std::string_view name = g.strings[op.name];
+  return name.empty() ? ir::mnemonic(op) : fmt::format("'{}' ({})", name, ir::mnemonic(op));
+}
+
 std::string op_label(const ir::Graph& g, const ir::Op& op) {
   const std::string_view name = g.strings[op.name];
   const std::string kind = kind_label(g, op);

@@ -11,6 +11,8 @@ namespace braid {
 std::string kind_label(const ir::Graph& g, const ir::Op& op);
 /// "l1/dot" for an op named after its kind, "h (add)" for one with a name of its own.
 std::string op_label(const ir::Graph& g, const ir::Op& op);
+/// "'h' (add)", or the mnemonic alone where it has no name: within sentences.
+std::string quoted_label(const ir::Graph& g, const ir::Op& op);
 /// "mlp.toml:12:3", or empty. Without the file's folders: a plan does not depend on where the model
 /// lies.
 std::string place_label(const ir::Graph& g, const ir::Loc& loc);

@@ -44,9 +44,13 @@ bool holds_much(const ir::Graph& graph, const FuseFacts& facts, const Fusion& fu
       if (from != UINT32_MAX && from != fusion.group_of[id.index]) held.insert(v);
     }
   }
-  int64_t bytes = 0;
-  for (const ValueId v : held) bytes += graph.type(v).bytes();
-  return bytes > kMostHeld * graph.type(made).bytes();
+  int64_t room = graph.type(made).bytes();
+  for (const ValueId v : held) {
+    const int64_t share = graph.type(v).bytes() / kMostHeld;
+    if (share > room) return true;
+    room -= share;  // sums of bytes may overflow
+  }
+  return false;
 }
 
 }  // namespace

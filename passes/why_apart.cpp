@@ -11,6 +11,7 @@
 #include "passes/free_ops.hpp"
 #include "passes/fuse_greedy.hpp"
 #include "passes/fuse_paths.hpp"
+#include "passes/labels.hpp"
 
 namespace braid {
 namespace {
@@ -85,11 +86,7 @@ class Why {
 
   const Group& group(uint32_t g) const { return fusion_.groups[g]; }
 
-  std::string name(OpId id) const {
-    const ir::Op& op = g_.op(id);
-    const std::string_view given = g_.name_of(id);
-    return given.empty() ? ir::mnemonic(op) : fmt::format("'{}' ({})", given, ir::mnemonic(op));
-  }
+  std::string name(OpId id) const { return quoted_label(g_, g_.op(id)); }
 
   ValueId work_of(const ir::Op& op) const {
     if (op.kind == OpKind::reduce) return op.operands[0];

@@ -138,6 +138,12 @@ TEST_CASE("chain: concats do not compute concats, nor what holds much memory or 
   large.output("y", large.concat({part, large.input("b", {64, 4})}, 1));
   CHECK(families(planned(large.g)) == "dot row row");
 
+  Maker huge;  // four times whose bytes are no int64_t
+  const ValueId turned = huge.transpose(
+      huge.map(Fn::exp, {huge.input("x", {int64_t{1} << 30, int64_t{1} << 29})}), {1, 0});
+  huge.output("y", huge.concat({huge.map(Fn::tanh, {turned}), huge.input("z", {1, 1 << 30})}, 0));
+  CHECK(run_passes(huge.g, {}, "chain").fusion.groups.size() == 2);
+
   Maker small;
   const ValueId e = small.map(Fn::exp, {small.input("x", {6, 30})});
   small.output("y", small.concat({e, small.input("z", {6, 5})}, 1));
